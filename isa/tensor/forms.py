@@ -1,0 +1,151 @@
+"""The dense ``mma.sync`` and ``wmma.mma`` forms: shapes, operand types, and where each exists.
+
+Source: PTX ISA 9.7.14.2 (matrix shapes), 9.7.14.4.5 (wmma.mma), 9.7.14.5.14 (mma); that C and D of different types are
+accepted only in ``m8n8k4`` (C f16, D f32) and ``wmma`` was tried on ptxas 13.0.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from isa.errors import TcsimError
+from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
+from isa.tensor.rules import FAMILIES
+
+__all__ = ["MMA_FORMS", "WMMA_FORMS", "MmaForm", "NoFormError", "element_bits", "find_form"]
+
+
+class NoFormError(TcsimError):
+    """No ``mma.sync`` or ``wmma`` instruction has these qualifiers."""
+
+
+class MmaForm(Struct, frozen=True):
+    """One dense matrix instruction.
+
+    ``instruction`` is ``mma`` or ``wmma``; ``a``, ``b``, ``c``, ``d`` the PTX element types. ``bit_operation`` is
+    ``xor`` or ``and`` for b1 operands. ``a_layout`` and ``b_layout`` matter only to ``m8n8k4`` with f16 operands: every
+    other form has its fragments in one order, which for ``mma`` is named ``row`` and ``col``, and which ``wmma.load``
+    produces from either. ``sm`` is the first architecture with the form.
+    """
+
+    instruction: str
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    d: str
+    sm: int
+    satfinite: bool = False
+    bit_operation: str = ""
+    a_layout: str = "row"
+    b_layout: str = "col"
+
+    @property
+    def shape(self) -> str:
+        return f"m{self.m}n{self.n}k{self.k}"
+
+    @property
+    def family(self) -> str:
+        """The operand family, as the rule table spells it."""
+        return FAMILIES[self.a]
+
+    @property
+    def is_884(self) -> bool:
+        """Whether this is the f16 form that computes four products at once."""
+        return self.instruction == "mma" and self.shape == "m8n8k4" and self.a == "f16"
+
+    def __str__(self) -> str:
+        ending = f".{self.bit_operation}.popc" if self.bit_operation else ""
+        saturate = ".satfinite" if self.satfinite else ""
+        opcode = f"{self.instruction}.sync.{self.shape}.{self.a_layout}.{self.b_layout}"
+        return f"{opcode}{saturate}.{self.d}.{self.a}.{self.b}.{self.c}{ending}"
+
+
+def element_bits(ptx_type: str) -> int:
+    """The width of an element in a register: 64, 32, 16, 8, 4 or 1."""
+    if ptx_type == "f64":
+        return 64
+    return FLOAT_FORMATS[ptx_type].bits if ptx_type in FLOAT_FORMATS else INTEGER_BITS[ptx_type]
+
+
+_FP8 = ("e4m3", "e5m2")
+_INT8, _INT4 = ("s8", "u8"), ("s4", "u4")
+
+
+def _mma_forms() -> list[MmaForm]:
+    forms = []
+
+    def add(shape: tuple[int, int, int], a: str, b: str, c: str, d: str, sm: int, **qualifiers: str | bool) -> None:
+        forms.append(MmaForm("mma", *shape, a, b, c, d, sm, **qualifiers))  # type: ignore[arg-type]
+
+    for a_layout in ("row", "col"):
+        for b_layout in ("row", "col"):
+            for c, d in (("f32", "f32"), ("f16", "f16"), ("f16", "f32")):
+                add((8, 8, 4), "f16", "f16", c, d, 70, a_layout=a_layout, b_layout=b_layout)
+    for k, sm in ((8, 75), (16, 80)):
+        for t in ("f32", "f16"):
+            add((16, 8, k), "f16", "f16", t, t, sm)
+        add((16, 8, k), "bf16", "bf16", "f32", "f32", 80)
+    for k in (4, 8):
+        add((16, 8, k), "tf32", "tf32", "f32", "f32", 80)
+    for k in (16, 32):
+        for a in _FP8:
+            for b in _FP8:
+                for t in ("f32", "f16"):
+                    add((16, 8, k), a, b, t, t, 89)
+    for types, shapes in (
+        (_INT8, (((8, 8, 16), 75), ((16, 8, 16), 80), ((16, 8, 32), 80))),
+        (_INT4, (((8, 8, 32), 75), ((16, 8, 32), 80), ((16, 8, 64), 80))),
+    ):
+        for shape, sm in shapes:
+            for a in types:
+                for b in types:
+                    for satfinite in (False, True):
+                        add(shape, a, b, "s32", "s32", sm, satfinite=satfinite)
+    for shape, sm in (((8, 8, 128), 75), ((16, 8, 128), 80), ((16, 8, 256), 80)):
+        for operation in ("xor", "and"):
+            add(shape, "b1", "b1", "s32", "s32", sm if operation == "xor" else 80, bit_operation=operation)
+    for shape, sm in (((8, 8, 4), 80), ((16, 8, 4), 90), ((16, 8, 8), 90), ((16, 8, 16), 90)):
+        add(shape, "f64", "f64", "f64", "f64", sm)
+    return forms
+
+
+def _wmma_forms() -> list[MmaForm]:
+    forms = []
+    for m, n in ((16, 16), (32, 8), (8, 32)):
+        for c in ("f32", "f16"):
+            forms += [MmaForm("wmma", m, n, 16, "f16", "f16", c, d, 70) for d in ("f32", "f16")]
+        forms.append(MmaForm("wmma", m, n, 16, "bf16", "bf16", "f32", "f32", 80))
+        for t in _INT8:
+            forms += [MmaForm("wmma", m, n, 16, t, t, "s32", "s32", 75, satfinite) for satfinite in (False, True)]
+    forms.append(MmaForm("wmma", 16, 16, 8, "tf32", "tf32", "f32", "f32", 80))
+    forms.append(MmaForm("wmma", 8, 8, 4, "f64", "f64", "f64", "f64", 80))
+    for t in _INT4:
+        forms += [MmaForm("wmma", 8, 8, 32, t, t, "s32", "s32", 75, satfinite) for satfinite in (False, True)]
+    for operation, sm in (("xor", 75), ("and", 80)):
+        forms.append(MmaForm("wmma", 8, 8, 128, "b1", "b1", "s32", "s32", sm, bit_operation=operation))
+    return forms
+
+
+MMA_FORMS = tuple(_mma_forms())
+WMMA_FORMS = tuple(_wmma_forms())
+
+
+def find_form(
+    instruction: str, shape: str, a: str, b: str, c: str, d: str, satfinite: bool = False, bit_operation: str = "",
+    a_layout: str = "row", b_layout: str = "col",
+) -> MmaForm:  # fmt: skip
+    """The form with these qualifiers; layouts are looked at only where they matter. Raises :class:`NoFormError`."""
+    for form in MMA_FORMS if instruction == "mma" else WMMA_FORMS:
+        if (form.shape, form.a, form.b, form.c, form.d) != (shape, a, b, c, d):
+            continue
+        if (form.satfinite, form.bit_operation) != (satfinite, bit_operation):
+            continue
+        if not form.is_884 or (form.a_layout, form.b_layout) == (a_layout, b_layout):
+            return form
+    raise NoFormError(
+        f"no {instruction} form has shape {shape}, a {a}, b {b}, c {c}, d {d}"
+        f"{', .satfinite' if satfinite else ''}{f', .{bit_operation}' if bit_operation else ''} (PTX ISA 9.7.14)"
+    )

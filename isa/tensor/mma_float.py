@@ -1,0 +1,124 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Floating-point ``mma.sync`` on tensor cores, and the pieces of ``wmma``: chains of fused steps over a warp's
+fragments."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from isa.arith.stack import stack_array
+from isa.compiled import compiled, inlined
+from isa.tensor.fused import MAX_A, MAX_B, MAX_TILE, NAN_F16, NAN_F32, Span, StepNumbers, fused_step
+from isa.tensor.operands import (
+    FormatNumbers,
+    Operands,
+    decode_words,
+    load_tile_16,
+    load_tile_32,
+    order_a,
+    order_b,
+    store_tile_16,
+    store_tile_32,
+)
+from isa.tensor.simd import bitcast, from_f16_bits, is_nan, load8, select, splat, store8, to_f16_bits
+
+__all__ = ["FloatNumbers", "mma_float"]
+
+
+class FloatNumbers(NamedTuple):
+    """One floating-point form on one architecture.
+
+    ``m`` rows (8 or 16), ``b_registers`` registers of B, ``per_word`` elements a word. Each step takes ``step_words``
+    words of every row. With ``halves``, two steps take element positions 0, 1 and then 2, 3 of all words, starting from
+    +0, and C is added at the end with one rounding to nearest even. ``c_half`` and ``d_half`` tell 16-bit from 32-bit
+    accumulators; where the step's own differs, C is widened before it or D is rounded to nearest even after it.
+    """
+
+    m: int
+    b_registers: int
+    per_word: int
+    step_words: int
+    halves: int
+    c_half: int
+    d_half: int
+    a: FormatNumbers
+    b: FormatNumbers
+    step: StepNumbers
+
+
+@inlined
+def _widen(tile, m):
+    for i in range(0, m * 8, 8):
+        store8(tile, i, bitcast(from_f16_bits(load8(tile, i)), np.uint32))
+
+
+@inlined
+def _narrow(tile, m):
+    for i in range(0, m * 8, 8):
+        value = bitcast(load8(tile, i), np.float32)
+        store8(tile, i, select(is_nan(value), NAN_F16, to_f16_bits(value)))
+
+
+@inlined
+def _add_rounded(tile, addend, m, half):
+    """``tile`` += ``addend``, to nearest even, NaN canonical."""
+    for i in range(0, m * 8, 8):
+        if half:
+            # Rounding the sum of two float16 numbers to float32 first changes nothing: 24 bits >= 2 * 11 + 2.
+            total = from_f16_bits(load8(tile, i)) + from_f16_bits(load8(addend, i))
+            store8(tile, i, select(is_nan(total), NAN_F16, to_f16_bits(total)))
+        else:
+            total = bitcast(load8(tile, i), np.float32) + bitcast(load8(addend, i), np.float32)
+            store8(tile, i, select(is_nan(total), NAN_F32, bitcast(total, np.uint32)))
+
+
+@compiled
+def mma_float(d: Any, a: Any, b: Any, c: Any, p: FloatNumbers) -> None:
+    """``d`` = ``a`` * ``b`` + ``c`` for one warp; each is ``[register, lane]``, uint32. ``d`` may be ``c``.
+
+    Shapes: A ``m / 8 * b_registers`` registers, B ``b_registers``, C and D ``m / 4``, or ``m / 8`` where they are
+    16-bit.
+    """
+    a_significand, a_exponent = stack_array(MAX_A, np.float32), stack_array(MAX_A, np.int32)
+    b_significand, b_exponent = stack_array(MAX_B, np.float32), stack_array(MAX_B, np.int32)
+    a_rows, b_rows = stack_array(MAX_A, np.uint32), stack_array(MAX_B, np.uint32)
+    tile, out = stack_array(MAX_TILE, np.uint32), stack_array(MAX_TILE, np.uint32)
+    m, words = p.m, 4 * p.b_registers
+    order_a(a_rows, a, m, p.b_registers)
+    order_b(b_rows, b, p.b_registers)
+    scale = np.float32(2.0 ** (p.step.fraction_bits - p.a.fraction_bits - p.b.fraction_bits))
+    special = decode_words(a_significand, a_exponent, a_rows, m * words, p.per_word, p.a, scale)
+    if decode_words(b_significand, b_exponent, b_rows, 8 * words, p.per_word, p.b, np.float32(1)):
+        special = True
+    if p.c_half:
+        load_tile_16(tile, c, m)
+        if not p.step.half:
+            _widen(tile, m)
+    else:
+        load_tile_32(tile, c, m)
+    x = Operands(
+        m, words, p.per_word, a_rows, b_rows, a_significand, a_exponent, b_significand, b_exponent, p.a, p.b, special
+    )
+    addend = stack_array(MAX_TILE, np.uint32)
+    if p.halves:
+        for i in range(0, m * 8, 8):
+            store8(addend, i, load8(tile, i))
+            store8(tile, i, splat(0, np.uint32))
+    for step in range(2 if p.halves else words // p.step_words):
+        if p.halves:
+            span = Span(2 * step, 2 * step + 2, 0, words)
+        else:
+            span = Span(0, p.per_word, step * p.step_words, (step + 1) * p.step_words)
+        fused_step(out, tile, x, span, p.step)
+        for i in range(0, m * 8, 8):
+            store8(tile, i, load8(out, i))
+    if p.halves:
+        _add_rounded(tile, addend, m, p.step.half)
+    if p.d_half:
+        if not p.step.half:
+            _narrow(tile, m)
+        store_tile_16(d, tile, m)
+    else:
+        store_tile_32(d, tile, m)

@@ -1,0 +1,174 @@
+"""From a form and an architecture to the compiled kernel that computes it.
+
+A :class:`Plan` names the kernel, its constant numbers, and the calls to make. ``mma.sync`` is one call on the whole
+fragments; ``wmma`` is the ``mma.sync`` that ptxas makes of it, each on a part of the registers. A plan's kernel is an
+ordinary compiled function ``kernel(d, a, b, c, numbers)``, to be called from other compiled code with ``numbers`` as a
+global constant, or from Python. There is one kernel per kind of arithmetic, not one per form: ``numbers`` tells forms
+apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from isa.tensor.formats import FLOAT_FORMATS
+from isa.tensor.forms import MmaForm, NoFormError, element_bits
+from isa.tensor.fused import StepNumbers
+from isa.tensor.mma_884 import Numbers884, mma_884
+from isa.tensor.mma_f64 import DoubleNumbers, mma_f64
+from isa.tensor.mma_float import FloatNumbers, mma_float
+from isa.tensor.mma_integer import BitNumbers, IntegerNumbers, mma_bits, mma_integer
+from isa.tensor.operands import FormatNumbers, format_numbers
+from isa.tensor.rules import Rule, find_rule
+
+__all__ = ["Call", "Plan", "Registers", "execute", "float_numbers", "make_plan"]
+
+NO_FLOOR = -400
+"""Stands for no floor of emax: below the exponent of every product and accumulator (-252), and 2^(NO_FLOOR - F) is
+still an ordinary float64."""
+
+
+class Registers(Struct, frozen=True):
+    """``count`` registers of an operand (``a``, ``b``, ``c`` or ``d``), from ``first`` on."""
+
+    operand: str
+    first: int
+    count: int
+
+
+class Call(Struct, frozen=True):
+    """The registers that one call of the kernel takes as its d, a, b and c."""
+
+    d: Registers
+    a: Registers
+    b: Registers
+    c: Registers
+
+
+class Plan(Struct, frozen=True):
+    """How to execute ``form``: call ``kernel(d, a, b, c, numbers)`` for each of ``calls``, in order. ``registers``
+    counts those of each operand that hold something of their own (a ``wmma`` fragment of f16 has copies besides, which
+    nothing reads); they are of ``word_bits`` bits, 64 for f64 and else 32. ``rule`` is the row of the rule table that
+    applies."""
+
+    form: MmaForm
+    rule: Rule
+    kernel: Callable[..., None]
+    numbers: NamedTuple
+    calls: tuple[Call, ...]
+    registers: dict[str, int]
+    word_bits: int
+
+
+def _format_numbers(ptx_type: str, rule: Rule) -> FormatNumbers:
+    """An operand's format. FP8 unpacked to f16 is normalised wherever f16 has the exponent for it, which is all of
+    e4m3."""
+    unpacked = rule.method == "fused_halves"
+    return format_numbers(ptx_type, unpacked and FLOAT_FORMATS[ptx_type].bias < FLOAT_FORMATS["f16"].bias)
+
+
+def _step_numbers(rule: Rule) -> StepNumbers:
+    half = rule.output == "f16"
+    floor = NO_FLOOR if rule.emax_floor is None else rule.emax_floor
+    kept = 13 if rule.output == "e8m13" else 23
+    return StepNumbers(rule.fraction_bits, floor, int(half), kept, format_numbers("f16" if half else "f32"))
+
+
+def float_numbers(rule: Rule, m: int, k: int, a: str, b: str, c: str, d: str) -> FloatNumbers:
+    """The constants of :func:`~isa.tensor.mma_float.mma_float` for an ``m`` x 8 x ``k`` product under a fused rule."""
+    per_word = 32 // element_bits(a)
+    return FloatNumbers(
+        m=m,
+        b_registers=k // (4 * per_word),
+        per_word=per_word,
+        step_words=min(rule.products, k) // per_word,
+        halves=int(rule.method == "fused_halves"),
+        c_half=int(c == "f16"),
+        d_half=int(d == "f16"),
+        a=_format_numbers(a, rule),
+        b=_format_numbers(b, rule),
+        step=_step_numbers(rule),
+    )
+
+
+def _numbers(form: MmaForm, rule: Rule, m: int) -> tuple[Callable[..., None], NamedTuple]:
+    """The kernel for an ``m`` x 8 product and its constants."""
+    b_registers = form.k * element_bits(form.b) // (4 * (64 if form.a == "f64" else 32))
+    if form.is_884:
+        tensor = rule.method == "fused"
+        step = _step_numbers(rule) if tensor else StepNumbers(0, 0, 0, 0, format_numbers("f32"))
+        return mma_884, Numbers884(
+            a_column=int(form.a_layout == "col"),
+            b_column=int(form.b_layout == "col"),
+            c_half=int(form.c == "f16"),
+            d_half=int(form.d == "f16"),
+            tensor=int(tensor),
+            f16=format_numbers("f16"),
+            step=step,
+        )
+    if rule.method == "fma":
+        return mma_f64, DoubleNumbers(m, b_registers)
+    if form.a == "b1":
+        return mma_bits, BitNumbers(m, b_registers, int(form.bit_operation == "xor"))
+    if rule.method == "integer":
+        signs = int(form.a.startswith("s")), int(form.b.startswith("s"))
+        return mma_integer, IntegerNumbers(m, b_registers, element_bits(form.a), *signs, int(form.satfinite))
+    # A step has the format of the wider accumulator: f16 only where both are.
+    return mma_float, float_numbers(rule, m, form.k, form.a, form.b, form.c, form.d)
+
+
+def _register_counts(form: MmaForm) -> dict[str, int]:
+    """How many registers hold each operand, copies not counted."""
+    product = 4 if form.is_884 else 1
+    lane_bits = 32 * (64 if form.a == "f64" else 32)
+    elements = {"a": form.m * form.k, "b": form.k * form.n, "c": form.m * form.n, "d": form.m * form.n}
+    types = {"a": form.a, "b": form.b, "c": form.c, "d": form.d}
+    return {x: product * elements[x] * element_bits(types[x]) // lane_bits for x in elements}
+
+
+def _calls(form: MmaForm, counts: dict[str, int]) -> tuple[Call, ...]:
+    """One call, or for a ``wmma`` of 16 x 16, 32 x 8 or 8 x 32 two, each of a 16 x 8 product.
+
+    m16n16 is cut along n and m32n8 along m. m8n32 is computed as its transpose: the kernel's A is B, and the other way
+    round. Source: SASS of ptxas 13.0 for sm_80 and sm_90.
+    """
+    if form.m * form.n <= 128:
+        return (Call(*(Registers(x, 0, counts[x]) for x in "dabc")),)
+    a, b = ("b", "a") if form.m == 8 else ("a", "b")
+    whole = "b" if (form.m, form.n) != (16, 16) else "a"  # the kernel's operand that both calls take whole
+
+    def part(kernel_operand: str, operand: str, index: int) -> Registers:
+        count = counts[operand] if kernel_operand == whole else counts[operand] // 2
+        return Registers(operand, 0 if kernel_operand == whole else index * count, count)
+
+    return tuple(Call(part("d", "d", i), part("a", a, i), part("b", b, i), part("c", "c", i)) for i in (0, 1))
+
+
+@cache
+def make_plan(form: MmaForm, sm: int) -> Plan:
+    """How ``form`` executes on an architecture (10 * major + minor).
+
+    Raises :class:`~isa.tensor.rules.NoRuleError` or :class:`~isa.tensor.forms.NoFormError` where it does not exist.
+    """
+    if sm < form.sm:
+        raise NoFormError(f"{form} needs sm_{form.sm} or later, this is sm_{sm} (PTX ISA 9.7.14)")
+    step_d = "f32" if "f32" in (form.c, form.d) else form.d
+    rule = find_rule(sm, "mma.m8n8k4" if form.is_884 else form.instruction, form.family, step_d)
+    counts = _register_counts(form)
+    kernel, numbers = _numbers(form, rule, min(form.m * form.n // 8, 16))
+    return Plan(form, rule, kernel, numbers, _calls(form, counts), counts, 64 if form.a == "f64" else 32)
+
+
+def execute(plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """One instruction on one warp, from Python. Operands and result are ``[register, lane]`` arrays of uint32, or of
+    uint64 for f64; a ``wmma`` operand of f16 may have its copies or not."""
+    operands = {"a": a, "b": b, "c": c, "d": np.empty((plan.registers["d"], 32), f"uint{plan.word_bits}")}
+    for call in plan.calls:
+        parts = (operands[r.operand][r.first : r.first + r.count] for r in (call.d, call.a, call.b, call.c))
+        plan.kernel(*parts, plan.numbers)
+    return operands["d"]

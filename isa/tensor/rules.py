@@ -1,0 +1,215 @@
+"""What each architecture's tensor cores compute: one table.
+
+A row says, for an architecture, an instruction class, an operand family and a result type, which *method* gives the
+result and with which numbers. The methods:
+
+``fused``
+    Fused steps (:mod:`isa.tensor.fused`) of ``products`` terms each (fewer where K is smaller), k ascending, C entering
+    the first, each step's result entering the next.
+``fused_halves``
+    ptxas has no such instruction and unpacks FP8 to f16: a fused step over the elements with k mod 4 in {0, 1}, from
+    +0; a second over k mod 4 in {2, 3}, from the first; then ``+ C``, rounded to nearest even.
+``fma``
+    A chain of IEEE fused multiply-adds, k ascending, C first.
+``ffma``
+    The subroutine for m8n8k4 (:mod:`isa.tensor.mma_884`).
+``integer``
+    The exact sum, wrapped or clamped once. sm_90 and later have no 4-bit and no ``.xor`` instruction and compose them
+    of others; the sum being exact, that cannot be seen.
+
+``output`` is how a step rounds: ``f32`` toward zero, ``e8m13`` toward zero to 13 fraction bits, ``f16`` to nearest
+even. ``emax_floor`` is the least exponent that terms are aligned to; None where there is none.
+
+``status`` is ``verified`` (the row reproduces every word of the recordings named in ``source``), ``published`` (taken
+from that source, not checked here) or ``hypothesis``. A floor matters only to results below about 2^-100 (f32) or 2^-14
+(f16); where it is less well known than the rest of its row, ``source`` says so.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from isa.errors import TcsimError
+
+__all__ = ["ARCHITECTURES", "FAMILIES", "RULES", "NoRuleError", "Rule", "find_rule"]
+
+ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
+
+FAMILIES = {
+    "f16": "f16", "bf16": "bf16", "tf32": "tf32", "e4m3": "fp8", "e5m2": "fp8", "f64": "f64",
+    "s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4", "b1": "b1",
+}  # fmt: skip
+"""The operand family of each PTX element type."""
+
+
+class Rule(Struct, frozen=True):
+    """One row. ``sm`` is 10 * major + minor; ``instruction`` is ``mma``, ``mma.m8n8k4`` (f16 only), ``wmma`` or
+    ``wgmma``; ``d`` the PTX type of the result; ``nan`` the bits of every NaN result, None where NaNs keep their
+    payload or there are none."""
+
+    sm: int
+    instruction: str
+    family: str
+    d: str
+    method: str
+    products: int
+    fraction_bits: int
+    emax_floor: int | None
+    output: str
+    nan: int | None
+    status: str
+    source: str
+
+
+class NoRuleError(TcsimError):
+    """An architecture has no such tensor-core instruction, or none that is known here."""
+
+
+_F32, _F16 = 0x7FFFFFFF, 0x7FFF
+
+# Sources. The "toolbox" recordings are of one dot product each, 5,000 for each GPU and type, all near 1. Those of the
+# H200 are of whole warps, with raw random bits, specials, subnormals, cancellation and overflow.
+_TOOLBOX = "MATLAB-tensor-core of Khattak and Mikaitis (arXiv 2512.07004): recordings of "
+_FLOOR = "; floor published with them"
+_V100 = _TOOLBOX + "a V100" + _FLOOR
+_V100_WMMA = _V100 + "; a chain of the HMMA.884 steps of mma.m8n8k4"
+_A100 = _TOOLBOX + "an A100" + _FLOOR
+_A2 = _TOOLBOX + "an A2" + _FLOOR
+_ADA = _TOOLBOX + "an L40S and an RTX 1000 Ada" + _FLOOR
+_ADA_FP8 = _TOOLBOX + "an L40S and an RTX 1000 Ada; floor as of f16, unprobed"
+_B200 = _TOOLBOX + "a B200 (tf32: K = 4 only); floor as on sm_90, unprobed"
+_B200_FP8 = _TOOLBOX + "a B200, which leave F open; SASS of ptxas 13.0"
+_H200 = "every word of recordings of an H200, driver 580.159, CUDA 13.0"
+_H200_15 = _H200 + "; floor: any down from -15 fits"
+_H200_19 = _H200 + "; floor: any down from -19 fits"
+_H200_124 = _H200 + "; floor: any down from -124 fits"
+_H200_126 = _H200 + "; floor: any down from -126 fits"
+_SIM = "MMA-Sim (arXiv 2511.10909), tables 4 and 5"
+_SIM_75 = _SIM + "; floor as on sm_80, a guess"
+_SIM_120 = _SIM + "; floor as on sm_90, a guess"
+_SIM_F64 = _SIM + "; NaNs as on sm_90, a guess"
+_SASS = "SASS of ptxas 13.0: the subroutine of sm_90, where it is verified"
+_CHAIN = "SASS of ptxas 13.0: a chain of the steps of mma m16n8k4"
+_EXACT = "PTX ISA 9.7.14: integer arithmetic is exact"
+
+# fmt: off
+_FUSED = (
+    # sm,        instruction,  family, d,     L,  F,  floor, output,  status,      source
+    ((70,),      "mma.m8n8k4", "f16",  "f32",  4, 23, None,  "f32",   "verified",  _V100),
+    ((70,),      "mma.m8n8k4", "f16",  "f16",  4, 23, -19,   "f16",   "verified",  _V100),
+    ((70,),      "wmma",       "f16",  "f32",  4, 23, None,  "f32",   "verified",  _V100_WMMA),
+    ((70,),      "wmma",       "f16",  "f16",  4, 23, -19,   "f16",   "verified",  _V100_WMMA),
+
+    ((75,),      "mma.m8n8k4", "f16",  "f32",  4, 24, -132,  "f32",   "published", _SIM_75),
+    ((75,),      "mma.m8n8k4", "f16",  "f16",  4, 24, -20,   "f16",   "published", _SIM_75),
+    ((75,),      "mma",        "f16",  "f32",  8, 24, -132,  "f32",   "published", _SIM_75),
+    ((75,),      "mma",        "f16",  "f16",  8, 24, -20,   "f16",   "published", _SIM_75),
+
+    ((80,),      "mma",        "f16",  "f32",  8, 24, -132,  "f32",   "verified",  _A100),
+    ((80,),      "mma",        "f16",  "f16",  8, 24, -20,   "f16",   "verified",  _A100),
+    ((80,),      "mma",        "bf16", "f32",  8, 24, -132,  "f32",   "verified",  _A100),
+    ((80,),      "mma",        "tf32", "f32",  4, 24, -132,  "f32",   "verified",  _A100),
+
+    ((86,),      "mma",        "f16",  "f32",  8, 24, -132,  "f32",   "verified",  _A2),
+    ((86,),      "mma",        "f16",  "f16",  8, 24, -20,   "f16",   "verified",  _A2),
+    ((86,),      "mma",        "bf16", "f32",  8, 24, -132,  "f32",   "verified",  _A2),
+    ((86,),      "mma",        "tf32", "f32",  4, 24, -132,  "f32",   "verified",  _A2),
+
+    ((89,),      "mma",        "f16",  "f32",  8, 24, -132,  "f32",   "verified",  _ADA),
+    ((89,),      "mma",        "f16",  "f16",  8, 24, -20,   "f16",   "verified",  _ADA),
+    ((89,),      "mma",        "bf16", "f32",  8, 24, -132,  "f32",   "verified",  _ADA),
+    ((89,),      "mma",        "tf32", "f32",  4, 24, -132,  "f32",   "verified",  _ADA),
+    ((89,),      "mma",        "fp8",  "f32", 16, 13, -132,  "e8m13", "verified",  _ADA_FP8),
+    ((89,),      "mma",        "fp8",  "f16", 16, 13, -20,   "f16",   "verified",  _ADA_FP8),
+
+    ((90,),      "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _H200),
+    ((90,),      "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _H200_15),
+    ((90,),      "mma",        "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _H200),
+    ((90,),      "mma",        "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _H200),
+    ((90,),      "wgmma",      "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _H200),
+    ((90,),      "wgmma",      "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _H200_15),
+    ((90,),      "wgmma",      "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _H200_124),
+    ((90,),      "wgmma",      "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _H200_124),
+    ((90,),      "wgmma",      "fp8",  "f32", 32, 13, -133,  "e8m13", "verified",  _H200_126),
+    ((90,),      "wgmma",      "fp8",  "f16", 32, 13, -21,   "f16",   "verified",  _H200_19),
+
+    ((100,),     "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _B200),
+    ((100,),     "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _B200),
+    ((100,),     "mma",        "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _B200),
+    ((100,),     "mma",        "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _B200),
+
+    ((120,),     "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "published", _SIM_120),
+    ((120,),     "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "published", _SIM_120),
+    ((120,),     "mma",        "bf16", "f32", 16, 25, -133,  "f32",   "published", _SIM_120),
+    ((120,),     "mma",        "tf32", "f32",  8, 25, -133,  "f32",   "published", _SIM_120),
+    ((120,),     "mma",        "fp8",  "f32", 32, 25, -133,  "f32",   "published", _SIM_120),
+    ((120,),     "mma",        "fp8",  "f16", 32, 25, -21,   "f16",   "published", _SIM_120),
+
+    ((90, 100, 120), "wmma",   "tf32", "f32",  4, 25, -133,  "f32",   "published", _CHAIN),
+)
+
+_FP8_HALVES = (
+    # sm,    d,     F,  floor, output, status,     source
+    (90,     "f32", 25, -133,  "f32",  "verified", _H200),
+    (90,     "f16", 25, -21,   "f16",  "verified", _H200),
+    (100,    "f32", 25, -133,  "f32",  "verified", _B200_FP8),
+    (100,    "f16", 25, -21,   "f16",  "verified", _B200_FP8),
+)
+
+_EXACT_ROWS = (
+    # sm,                        instruction,  family, d,     method,    nan,  status,      source
+    ((90,),                      "mma.m8n8k4", "f16",  "f32", "ffma",    _F32, "verified",  _H200),
+    ((90,),                      "mma.m8n8k4", "f16",  "f16", "ffma",    _F16, "verified",  _H200),
+    ((80, 86, 89, 100, 120),     "mma.m8n8k4", "f16",  "f32", "ffma",    _F32, "published", _SASS),
+    ((80, 86, 89, 100, 120),     "mma.m8n8k4", "f16",  "f16", "ffma",    _F16, "published", _SASS),
+    ((90,),                      "mma",        "f64",  "f64", "fma",     None, "verified",  _H200),
+    ((80, 86, 89, 100, 120),     "mma",        "f64",  "f64", "fma",     None, "published", _SIM_F64),
+    ((90,),                      "mma",        "int8", "s32", "integer", None, "verified",  _H200),
+    ((90,),                      "mma",        "int4", "s32", "integer", None, "verified",  _H200),
+    ((90,),                      "mma",        "b1",   "s32", "integer", None, "verified",  _H200),
+    ((90,),                      "wgmma",      "int8", "s32", "integer", None, "verified",  _H200),
+    ((90,),                      "wgmma",      "b1",   "s32", "integer", None, "verified",  _H200),
+    ((75, 80, 86, 89, 100, 120), "mma",        "int8", "s32", "integer", None, "published", _EXACT),
+    ((75, 80, 86, 89, 100, 120), "mma",        "int4", "s32", "integer", None, "published", _EXACT),
+    ((75, 80, 86, 89, 100, 120), "mma",        "b1",   "s32", "integer", None, "published", _EXACT),
+)
+# fmt: on
+
+
+def _nan(d: str) -> int:
+    return _F16 if d == "f16" else _F32
+
+
+def _rows() -> list[Rule]:
+    rows = []
+    for sms, instruction, family, d, products, bits, floor, output, status, source in _FUSED:
+        rows += [
+            Rule(sm, instruction, family, d, "fused", products, bits, floor, output, _nan(d), status, source)
+            for sm in sms
+        ]
+    for sm, d, bits, floor, output, status, source in _FP8_HALVES:
+        rows.append(Rule(sm, "mma", "fp8", d, "fused_halves", 16, bits, floor, output, _nan(d), status, source))
+    for exact_sms, instruction, family, d, method, nan, status, source in _EXACT_ROWS:
+        rows += [Rule(sm, instruction, family, d, method, 1, 0, None, d, nan, status, source) for sm in exact_sms]
+    return rows
+
+
+RULES: dict[tuple[int, str, str, str], Rule] = {(r.sm, r.instruction, r.family, r.d): r for r in _rows()}
+"""Every rule, by (sm, instruction, family, d)."""
+
+
+def find_rule(sm: int, instruction: str, family: str, d: str) -> Rule:
+    """The rule for an architecture (10 * major + minor), instruction class, operand family and result type.
+
+    ``wmma`` is composed of ``mma`` and has rows of its own only where it differs. An architecture between two listed
+    ones follows the one below it within the same major version. Raises :class:`NoRuleError`.
+    """
+    known = max((s for s in ARCHITECTURES if s <= sm and s // 10 == sm // 10), default=None)
+    for name in (instruction, "mma") if instruction == "wmma" else (instruction,):
+        if known is not None and (known, name, family, d) in RULES:
+            return RULES[known, name, family, d]
+    others = sorted({r.sm for r in RULES.values() if (r.family, r.d) == (family, d)})
+    raise NoRuleError(
+        f"no tensor-core rule for {instruction} with {family} operands and {d} results on sm_{sm}; "
+        f"such operands and results are known on {', '.join(f'sm_{s}' for s in others) or 'no architecture'}"
+    )
