@@ -1,0 +1,79 @@
+"""``python -m gpu_ref record SUITE --out DIR [--only NAME...]`` and ``python -m gpu_ref verify BUNDLE...``, on a machine with a GPU.
+
+Exit codes: 0 well, 1 a mismatch or a launch that could not be recorded, 2 a user's error (a GPU that is not there included).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from isa.errors import TcsimError
+
+from .recording import compare, replay
+from .suites import record_suite, work
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpu_ref", description="Run recorded kernel launches on a real GPU."
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    command = commands.add_parser("record", help="launch the kernels of a suite and save bundles with their outputs")
+    command.add_argument("suite", help="a suite file, such as traces/suite.toml")
+    command.add_argument("--out", required=True, help="folder that gets a folder per bundle, and the PTX in kernels/")
+    command.add_argument("--only", nargs="+", default=[], metavar="NAME", help="launches to record (default: all)")
+    command.add_argument("--no-metrics", action="store_true", help="do not run Nsight Compute")
+    command.add_argument("--archive", help="also write all bundles into this .tar.gz")
+
+    command = commands.add_parser("verify", help="launch recorded bundles again and compare every byte")
+    command.add_argument("bundles", nargs="+")
+
+    command = commands.add_parser("replay", help="launch bundles once each, for a profiler")
+    command.add_argument("bundles", nargs="+")
+
+    command = commands.add_parser("work", help="record launches one by one, as the workers of `record` do")
+    command.add_argument("suite")
+    command.add_argument("--out", required=True)
+    command.add_argument("--only", nargs="+", default=[])
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        if options.command == "record":
+            return _record(options)
+        if options.command == "verify":
+            return _verify(options.bundles)
+        if options.command == "replay":
+            replay(options.bundles)
+        else:
+            work(options.suite, options.out, options.only)
+    except TcsimError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+def _record(options: argparse.Namespace) -> int:
+    failures = record_suite(options.suite, options.out, options.only, not options.no_metrics, options.archive)
+    for failure in failures:
+        print(f"FAILED {failure}")
+    return 1 if failures else 0
+
+
+def _verify(bundles: Sequence[str]) -> int:
+    equal = True
+    for folder in bundles:
+        for comparison in compare(folder):
+            print(f"{folder}: {comparison}", flush=True)
+            equal = equal and comparison.equal
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
