@@ -68,7 +68,9 @@ class NoRuleError(TcsimError):
 _F32, _F16 = 0x7FFFFFFF, 0x7FFF
 
 # Sources. The "toolbox" recordings are of one dot product each, 5,000 for each GPU and type, all near 1. Those of the
-# H200 are of whole warps, with raw random bits, specials, subnormals, cancellation and overflow.
+# H200 are of whole warps, with raw random bits, specials, subnormals, cancellation and overflow; those for mma and wmma
+# are in traces/vectors, and tests/test_tensor_hardware.py replays them. Of the numbers in a row, every neighbour fails to
+# reproduce them, but for floors where the source says so.
 _TOOLBOX = "MATLAB-tensor-core of Khattak and Mikaitis (arXiv 2512.07004): recordings of "
 _FLOOR = "; floor published with them"
 _V100 = _TOOLBOX + "a V100" + _FLOOR
@@ -79,11 +81,15 @@ _ADA = _TOOLBOX + "an L40S and an RTX 1000 Ada" + _FLOOR
 _ADA_FP8 = _TOOLBOX + "an L40S and an RTX 1000 Ada; floor as of f16, unprobed"
 _B200 = _TOOLBOX + "a B200 (tf32: K = 4 only); floor as on sm_90, unprobed"
 _B200_FP8 = _TOOLBOX + "a B200, which leave F open; SASS of ptxas 13.0"
-_H200 = "every word of recordings of an H200, driver 580.159, CUDA 13.0"
-_H200_15 = _H200 + "; floor: any down from -15 fits"
-_H200_19 = _H200 + "; floor: any down from -19 fits"
-_H200_124 = _H200 + "; floor: any down from -124 fits"
-_H200_126 = _H200 + "; floor: any down from -126 fits"
+_H200 = "traces/vectors: every register of an H200, driver 580.159.04, CUDA 13.0, and 4.1e9 outputs compared on it"
+_H200_F16 = _H200 + "; floor: any down from -124 fits, the operands being f16"
+_H200_FP8 = _H200 + "; floor: any down from -12 fits, the operands being FP8"
+_H200_FP8_F16 = _H200 + "; floor: any down from -7 fits, the operands being FP8"
+_WGMMA = "every word of recordings of wgmma on an H200, driver 580.159, CUDA 13.0"
+_WGMMA_15 = _WGMMA + "; floor: any down from -15 fits"
+_WGMMA_19 = _WGMMA + "; floor: any down from -19 fits"
+_WGMMA_124 = _WGMMA + "; floor: any down from -124 fits"
+_WGMMA_126 = _WGMMA + "; floor: any down from -126 fits"
 _SIM = "MMA-Sim (arXiv 2511.10909), tables 4 and 5"
 _SIM_75 = _SIM + "; floor as on sm_80, a guess"
 _SIM_120 = _SIM + "; floor as on sm_90, a guess"
@@ -122,16 +128,17 @@ _FUSED = (
     ((89,),      "mma",        "fp8",  "f32", 16, 13, -132,  "e8m13", "verified",  _ADA_FP8),
     ((89,),      "mma",        "fp8",  "f16", 16, 13, -20,   "f16",   "verified",  _ADA_FP8),
 
-    ((90,),      "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _H200),
-    ((90,),      "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _H200_15),
+    ((90,),      "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _H200_F16),
+    ((90,),      "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _H200),
     ((90,),      "mma",        "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _H200),
     ((90,),      "mma",        "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _H200),
-    ((90,),      "wgmma",      "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _H200),
-    ((90,),      "wgmma",      "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _H200_15),
-    ((90,),      "wgmma",      "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _H200_124),
-    ((90,),      "wgmma",      "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _H200_124),
-    ((90,),      "wgmma",      "fp8",  "f32", 32, 13, -133,  "e8m13", "verified",  _H200_126),
-    ((90,),      "wgmma",      "fp8",  "f16", 32, 13, -21,   "f16",   "verified",  _H200_19),
+    ((90,),      "wmma",       "tf32", "f32",  4, 25, -133,  "f32",   "verified",  _H200),
+    ((90,),      "wgmma",      "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA_124),
+    ((90,),      "wgmma",      "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _WGMMA_15),
+    ((90,),      "wgmma",      "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA_124),
+    ((90,),      "wgmma",      "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _WGMMA_124),
+    ((90,),      "wgmma",      "fp8",  "f32", 32, 13, -133,  "e8m13", "verified",  _WGMMA_126),
+    ((90,),      "wgmma",      "fp8",  "f16", 32, 13, -21,   "f16",   "verified",  _WGMMA_19),
 
     ((100,),     "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _B200),
     ((100,),     "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _B200),
@@ -145,13 +152,13 @@ _FUSED = (
     ((120,),     "mma",        "fp8",  "f32", 32, 25, -133,  "f32",   "published", _SIM_120),
     ((120,),     "mma",        "fp8",  "f16", 32, 25, -21,   "f16",   "published", _SIM_120),
 
-    ((90, 100, 120), "wmma",   "tf32", "f32",  4, 25, -133,  "f32",   "published", _CHAIN),
+    ((100, 120), "wmma",       "tf32", "f32",  4, 25, -133,  "f32",   "published", _CHAIN),
 )
 
 _FP8_HALVES = (
     # sm,    d,     F,  floor, output, status,     source
-    (90,     "f32", 25, -133,  "f32",  "verified", _H200),
-    (90,     "f16", 25, -21,   "f16",  "verified", _H200),
+    (90,     "f32", 25, -133,  "f32",  "verified", _H200_FP8),
+    (90,     "f16", 25, -21,   "f16",  "verified", _H200_FP8_F16),
     (100,    "f32", 25, -133,  "f32",  "verified", _B200_FP8),
     (100,    "f16", 25, -21,   "f16",  "verified", _B200_FP8),
 )
@@ -167,8 +174,8 @@ _EXACT_ROWS = (
     ((90,),                      "mma",        "int8", "s32", "integer", None, "verified",  _H200),
     ((90,),                      "mma",        "int4", "s32", "integer", None, "verified",  _H200),
     ((90,),                      "mma",        "b1",   "s32", "integer", None, "verified",  _H200),
-    ((90,),                      "wgmma",      "int8", "s32", "integer", None, "verified",  _H200),
-    ((90,),                      "wgmma",      "b1",   "s32", "integer", None, "verified",  _H200),
+    ((90,),                      "wgmma",      "int8", "s32", "integer", None, "verified",  _WGMMA),
+    ((90,),                      "wgmma",      "b1",   "s32", "integer", None, "verified",  _WGMMA),
     ((75, 80, 86, 89, 100, 120), "mma",        "int8", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "int4", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "b1",   "s32", "integer", None, "published", _EXACT),
