@@ -1,4 +1,5 @@
-"""``python -m gpu_ref record SUITE --out DIR [--only NAME...]`` and ``python -m gpu_ref verify BUNDLE...``, on a machine with a GPU.
+"""``python -m gpu_ref record SUITE --out DIR`` and ``python -m gpu_ref verify BUNDLE...``, on a machine with a GPU,
+and ``python -m gpu_ref contraction FILE.ptx``, on any with ptxas and nvdisasm.
 
 Exit codes: 0 well, 1 a mismatch or a launch that could not be recorded, 2 a user's error (a GPU that is not there included).
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from isa.errors import TcsimError
 
@@ -34,6 +36,11 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("replay", help="launch bundles once each, for a profiler")
     command.add_argument("bundles", nargs="+")
 
+    command = commands.add_parser("contraction", help="compare tcsim's contraction with ptxas's machine code (no GPU needed)")
+    command.add_argument("files", nargs="+", help="PTX files")
+    command.add_argument("--kernel", help="one kernel only")
+    command.add_argument("--arch", help="such as sm_90; default: the target of each file")
+
     command = commands.add_parser("work", help="record launches one by one, as the workers of `record` do")
     command.add_argument("suite")
     command.add_argument("--out", required=True)
@@ -49,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _record(options)
         if options.command == "verify":
             return _verify(options.bundles)
+        if options.command == "contraction":
+            return _contraction(options)
         if options.command == "replay":
             replay(options.bundles)
         else:
@@ -64,6 +73,22 @@ def _record(options: argparse.Namespace) -> int:
     for failure in failures:
         print(f"FAILED {failure}")
     return 1 if failures else 0
+
+
+def _contraction(options: argparse.Namespace) -> int:
+    from .contraction_oracle import check, report
+
+    equal = True
+    for file in options.files:
+        try:
+            text = Path(file).read_text()
+        except OSError as error:
+            raise TcsimError(f"cannot read {file}: {error.strerror}") from None
+        agreement = check(text, options.kernel, options.arch)
+        for line in report(agreement):
+            print(f"{file}: {line}", flush=True)
+        equal = equal and not agreement.disagreements
+    return 0 if equal else 1
 
 
 def _verify(bundles: Sequence[str]) -> int:

@@ -79,7 +79,7 @@ def record_suite(
 
 
 def work(suite: str | Path, out_dir: str | Path, names: Sequence[str]) -> None:
-    """A worker: record each launch and answer ``done NAME``, ``failed NAME: why``, or ``broken NAME: why`` on a line of its own.
+    """A worker: record each launch and answer ``done NAME``, ``failed NAME: why``, or ``broken NAME: why``, a line each.
 
     A launch that fails on the GPU breaks the CUDA context, so ``broken`` is the last answer.
     """

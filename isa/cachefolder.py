@@ -19,8 +19,8 @@ import numba
 
 __all__ = ["cache_folder", "library_hash"]
 
-_COMPILED = ("arith", "tensor", "kernels", "machine.py", "program.py", "compiled.py")
-"""What compiled code of this package is made of, apart from the instruction bodies, which are part of their own key."""
+_COMPILED = ("arith", "tensor", "instructions", "kernels", "machine.py", "program.py", "compiled.py")
+"""What compiled code of this package is made of."""
 
 
 @cache
@@ -51,8 +51,8 @@ def cache_folder() -> Path:
 def library_hash(folder: Path | None = None) -> str:
     """Hash of what compiled code calls into and of what compiles it: change any of it and everything is compiled anew.
 
-    numba looks only at the file that a function stands in, and would go on using code whose callees have changed. ``folder``: the
-    sources around a compiled function outside this package, which it may also call.
+    numba looks only at the file that a function stands in, and would go on using code whose callees have changed. ``folder``:
+    the sources around a compiled function outside this package, which it may also call.
     """
     digest = hashlib.sha256(f"{sys.version_info[:2]} {numba.__version__} {llvmlite.__version__}".encode())
     places = [Path(__file__).parent / name for name in _COMPILED] + ([folder] if folder is not None else [])

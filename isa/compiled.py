@@ -12,19 +12,21 @@ from isa.cachefolder import cache_folder, library_hash
 
 __all__ = ["compiled", "inlined"]
 
+_config: Any = numba.config
+
 
 def _kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         # numba takes the folder from its configuration at the moment a function is decorated. Keyed by the hash of all the
         # sources, it never holds code compiled with callees that have changed since.
-        before = numba.config.CACHE_DIR
+        before = _config.CACHE_DIR
         home = Path(function.__code__.co_filename).parent
         outside = home if not function.__module__.startswith("isa.") else None
-        numba.config.CACHE_DIR = str(cache_folder() / f"library-{library_hash(outside)}")
+        _config.CACHE_DIR = str(cache_folder() / f"library-{library_hash(outside)}")
         try:
             return numba.njit(cache=True, **options)(function)
         finally:
-            numba.config.CACHE_DIR = before
+            _config.CACHE_DIR = before
 
     return decorate
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from gpu_ref.mufu import codec, solve
 from gpu_ref.mufu.forms import FORMS, SWEEPS, sample_inputs, sweep_operands
+from gpu_ref.mufu.verify import block_hash, model
 from gpu_ref.scalar.forms import probes
 from gpu_ref.scalar.inputs import operands
-from gpu_ref.mufu.verify import block_hash, model
 from isa.arith import approx, mufu
 from isa.arith.primitives import bits_f32, f32_bits
 from tests.reference import mufu as reference

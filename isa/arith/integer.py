@@ -336,7 +336,9 @@ def sad_u32(a, b, c):
 @lane
 def sad_s64(a, b, c):
     """``c`` plus the absolute difference of ``a`` and ``b``."""
-    return np.int64(c + (a - b if a > b else b - a))
+    # Unsigned: LLVM takes it that signed 64-bit sums do not wrap, and they do here.
+    distance = np.uint64(a) - np.uint64(b) if a > b else np.uint64(b) - np.uint64(a)
+    return np.int64(np.uint64(c) + distance)
 
 
 @lane

@@ -1,4 +1,4 @@
-"""Triton kernels whose PTX is in the .ptx files beside this one: compiled for sm_80 and sm_90 with Triton 3.9, without a GPU."""
+"""Triton kernels whose PTX is in the .ptx files beside this one: for sm_80 and sm_90, Triton 3.9, without a GPU."""
 
 import triton
 import triton.language as tl

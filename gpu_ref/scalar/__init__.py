@@ -1,0 +1,1 @@
+"""Recording scalar instructions: every form on adversarial operands."""

@@ -1,0 +1,171 @@
+"""Control flow and synchronisation of threads (PTX ISA 9.7.12 and 9.7.13). The executor does these; here is only their form."""
+
+from __future__ import annotations
+
+from isa.arith.lane import lane
+from isa.kernels.planes import load_u64
+from isa.machine import GLOBAL_TIMER, TRAP, clock, fault
+from isa.spec import flag, instruction, optional
+
+
+@instruction("bra{uni} target:b32", control="branch", timing="branch", section="9.7.12.3", uni=flag("uni"))
+def bra() -> None:
+    """Branch. Threads of a warp that do not agree separate and meet again where the two ways join."""
+
+
+@instruction("ret{uni}", control="exit", timing="exit", section="9.7.12.6", uni=flag("uni"))
+@instruction("exit", control="exit", timing="exit", section="9.7.12.7")
+def exit_() -> None:
+    """End the thread (``ret`` in an entry function does the same)."""
+
+
+@instruction("trap", body="warp", timing="exit", section="9.7.19.4")
+def trap(mask, ctx):
+    """Abort the grid."""
+    return fault(ctx, TRAP, first_lane(mask), 0, 0, 0)
+
+
+@instruction("brkpt", control="nothing", timing="nothing", section="9.7.19.1")
+def brkpt() -> None:
+    """A breakpoint: nothing without a debugger."""
+
+
+@lane
+def first_lane(mask):
+    """Number of the lowest lane in a mask (0 for an empty one)."""
+    for number in range(32):
+        if (mask >> number) & 1:
+            return number
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------- barriers
+
+
+@instruction("bar.sync a:u32, b:u32?", control="barrier_sync", timing="barrier", section="9.7.13.1")
+@instruction("bar.cta.sync a:u32, b:u32?", control="barrier_sync", timing="barrier", section="9.7.13.1", ptx="7.8")
+@instruction(
+    "barrier{cta}.sync{aligned} a:u32, b:u32?",
+    control="barrier_sync",
+    timing="barrier",
+    section="9.7.13.1",
+    ptx="6.0",
+    sm=30,
+    cta=flag("cta"),
+    aligned=flag("aligned"),
+)
+def barrier_sync() -> None:
+    """Wait at barrier ``a`` until all threads of the CTA (or ``b`` threads) have arrived."""
+
+
+@instruction("bar.arrive a:u32, b:u32", control="barrier_arrive", timing="barrier", section="9.7.13.1", ptx="2.0")
+@instruction(
+    "barrier{cta}.arrive{aligned} a:u32, b:u32",
+    control="barrier_arrive",
+    timing="barrier",
+    section="9.7.13.1",
+    ptx="6.0",
+    sm=30,
+    cta=flag("cta"),
+    aligned=flag("aligned"),
+)
+def barrier_arrive() -> None:
+    """Arrive at barrier ``a`` without waiting."""
+
+
+def _reduction(template):
+    """Register a reducing barrier with and without a thread count, in the old spelling and the new."""
+
+    def register(function):
+        for spelling, options in (("bar", {}), ("barrier", {"sm": 30, "cta": flag("cta"), "aligned": flag("aligned")})):
+            opcode, operands = template.split(" ", 1)
+            opcode = f"bar.red{opcode}" if spelling == "bar" else f"barrier{{cta}}.red{{aligned}}{opcode}"
+            for threads in ("", "b:u32, "):
+                text = f"{opcode} {operands.replace('c:pred', threads + 'c:pred')}"
+                slots = {"op": ("and", "or")} if "{op}" in template else {}
+                instruction(
+                    text,
+                    control="barrier_reduce",
+                    timing="barrier",
+                    section="9.7.13.1",
+                    ptx="2.0" if spelling == "bar" else "6.0",
+                    **options,
+                    **slots,
+                )(function)
+        return function
+
+    return register
+
+
+@_reduction(".{op}.pred p, a:u32, c:pred")
+@_reduction(".popc.u32 d:u32, a:u32, c:pred")
+def barrier_reduce() -> None:
+    """Wait at barrier ``a`` for all threads (or ``b`` threads) and combine their predicates ``c``: count, and, or."""
+
+
+@instruction(
+    "bar.warp.sync membermask:u32",
+    control="warp_sync",
+    collective="membermask",
+    timing="nothing",
+    section="9.7.13.2",
+    ptx="6.0",
+    sm=30,
+)
+def bar_warp_sync() -> None:
+    """Wait until all threads in ``membermask`` have arrived."""
+
+
+# ---------------------------------------------------------------------------------- ordering, which is always kept
+
+_SCOPES = ("cta", "cluster", "gpu", "sys")
+
+
+@instruction("membar.{level}", control="nothing", timing="membar", section="9.7.13.4", level=("cta", "gl", "sys"))
+@instruction(
+    "fence{order}.{scope}",
+    control="nothing",
+    timing="membar",
+    section="9.7.13.4",
+    ptx="6.0",
+    sm=70,
+    order=optional("sc", "acq_rel", "acquire", "release"),
+    scope=_SCOPES,
+)
+def membar() -> None:
+    """Order memory accesses. The executor performs every access in program order, so there is nothing left to do."""
+
+
+@instruction("nanosleep.u32 a:u32", control="sleep", timing="sleep", section="9.7.19.2", ptx="6.3", sm=70)
+def nanosleep() -> None:
+    """Let other threads run."""
+
+
+# ------------------------------------------------------------------------------------------------------- clocks
+
+
+@instruction("read_clock.{which}.u32 d:u32", body="warp", timing="clock", section="10", which=("clock", "globaltimer"))
+def read_clock_low(d, mask, ctx, *, which):
+    """``mov.u32 d, %clock`` and ``%globaltimer_lo``."""
+    now = clock(ctx) if which == "clock" else load_u64(ctx + 8 * GLOBAL_TIMER)
+    for number in range(32):
+        d[number] = now & 0xFFFFFFFF
+    return 0
+
+
+@instruction("read_clock.{which}.u32 d:u32", body="warp", timing="clock", section="10", which=("clock_hi", "globaltimer_hi"))
+def read_clock_high(d, mask, ctx, *, which):
+    """``mov.u32 d, %clock_hi`` and ``%globaltimer_hi``."""
+    now = clock(ctx) if which == "clock_hi" else load_u64(ctx + 8 * GLOBAL_TIMER)
+    for number in range(32):
+        d[number] = now >> 32
+    return 0
+
+
+@instruction("read_clock.{which}.u64 d:u64", body="warp", timing="clock", section="10", which=("clock", "globaltimer"))
+def read_clock(d, mask, ctx, *, which):
+    """``mov.u64 d, %clock64`` and ``%globaltimer``."""
+    now = clock(ctx) if which == "clock" else load_u64(ctx + 8 * GLOBAL_TIMER)
+    for number in range(32):
+        d[number] = now
+    return 0

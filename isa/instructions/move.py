@@ -1,0 +1,121 @@
+"""Moving registers and converting addresses: mov, cvta, isspacep (PTX ISA 9.7.9)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BITS
+from isa.spec import instruction
+
+_MOVED = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "f16", "bf16", "f16x2")
+
+
+@instruction("mov.{t} d, a", timing="mov", section="9.7.9.6", t=_MOVED)
+def mov(a, *, t):
+    """Copy a register, a constant, an address or a special register."""
+    return a
+
+
+@instruction("mov.pred p, a:pred", timing="mov", section="9.7.9.6")
+def mov_pred(a):
+    """Copy a predicate."""
+    return a
+
+
+@instruction("mov.b32 d, a:b16*2", timing="mov", section="9.7.9.7")
+def mov_pack_halves(a):
+    """Pack two 16-bit registers, the first in the low half."""
+    return np.uint32(a[0]) | (np.uint32(a[1]) << np.uint32(16))
+
+
+@instruction("mov.b32 d:b16*2, a", timing="mov", section="9.7.9.7")
+def mov_unpack_halves(a):
+    """Split a 32-bit register into halves, the low one first."""
+    return np.uint16(a), np.uint16(a >> np.uint32(16))
+
+
+@instruction("mov.b64 d, a:b32*2", timing="mov", section="9.7.9.7")
+def mov_pack_words(a):
+    """Pack two 32-bit registers, the first in the low half."""
+    return np.uint64(a[0]) | (np.uint64(a[1]) << np.uint64(32))
+
+
+@instruction("mov.b64 d:b32*2, a", timing="mov", section="9.7.9.7")
+def mov_unpack_words(a):
+    """Split a 64-bit register into halves, the low one first."""
+    return np.uint32(a), np.uint32(a >> np.uint64(32))
+
+
+@instruction("mov.b64 d, a:b16*4", timing="mov", section="9.7.9.7")
+def mov_pack_quarters(a):
+    """Pack four 16-bit registers, the first lowest."""
+    low = np.uint64(a[0]) | (np.uint64(a[1]) << np.uint64(16))
+    return low | (np.uint64(a[2]) << np.uint64(32)) | (np.uint64(a[3]) << np.uint64(48))
+
+
+@instruction("mov.b64 d:b16*4, a", timing="mov", section="9.7.9.7")
+def mov_unpack_quarters(a):
+    """Split a 64-bit register into four 16-bit ones, the lowest first."""
+    return (
+        np.uint16(a),
+        np.uint16(a >> np.uint64(16)),
+        np.uint16(a >> np.uint64(32)),
+        np.uint16(a >> np.uint64(48)),
+    )
+
+
+@instruction("mov.{t} d, a:b8*2", timing="mov", section="9.7.9.7", t=("b16",))
+def mov_pack_bytes(a, *, t):
+    """Pack two bytes, the first in the low half."""
+    return np.uint16(a[0]) | np.uint16(np.uint16(a[1]) << np.uint16(8))
+
+
+@instruction("mov.b32 d, a:b8*4", timing="mov", section="9.7.9.7")
+def mov_pack_four_bytes(a):
+    """Pack four bytes, the first lowest."""
+    low = np.uint32(a[0]) | (np.uint32(a[1]) << np.uint32(8))
+    return low | (np.uint32(a[2]) << np.uint32(16)) | (np.uint32(a[3]) << np.uint32(24))
+
+
+@instruction("mov.b32 d:b8*4, a", timing="mov", section="9.7.9.7")
+def mov_unpack_four_bytes(a):
+    """Split a 32-bit register into bytes, the lowest first."""
+    return np.uint8(a), np.uint8(a >> np.uint32(8)), np.uint8(a >> np.uint32(16)), np.uint8(a >> np.uint32(24))
+
+
+# -------------------------------------------------------------------------------------------------------- addresses
+
+_SPACES = ("const", "global", "local", "shared", "shared::cta", "shared::cluster", "param", "param::entry")
+_WINDOW = {
+    "const": 0,
+    "global": 0,
+    "local": LOCAL_WINDOW,
+    "shared": SHARED_WINDOW,
+    "shared::cta": SHARED_WINDOW,
+    "shared::cluster": SHARED_WINDOW,
+    "param": PARAM_WINDOW,
+    "param::entry": PARAM_WINDOW,
+}
+
+
+@instruction("cvta.{space}.{t} d, a", timing="mov", section="9.7.9.20", sm=20, ptx="2.0", space=_SPACES, t=("u64",))
+def cvta(a, *, space, t):
+    """The generic address of an address in a state space."""
+    return a + np.uint64(_WINDOW[space])
+
+
+@instruction("cvta.to.{space}.{t} d, a", timing="mov", section="9.7.9.20", sm=20, ptx="2.0", space=_SPACES, t=("u64",))
+def cvta_to(a, *, space, t):
+    """The address in a state space of a generic address that lies in it."""
+    return a - np.uint64(_WINDOW[space])
+
+
+@instruction("isspacep.{space} p, a:b64", timing="alu", section="9.7.9.19", sm=20, ptx="2.0", space=_SPACES)
+def isspacep(a, *, space):
+    """Whether a generic address lies in a state space."""
+    window = a >> np.uint64(WINDOW_BITS)
+    if space in ("global", "const"):
+        return (window < np.uint64(SHARED_WINDOW >> WINDOW_BITS)) | (window > np.uint64(PARAM_WINDOW >> WINDOW_BITS))
+    return window == np.uint64(_WINDOW[space] >> WINDOW_BITS)
+
+

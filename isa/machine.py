@@ -1,0 +1,153 @@
+"""The machine that an instruction sees: memory windows, and a place to report a fault.
+
+An instruction's body gets ``ctx``, the address of a table of 64-bit words. This module defines what stands where (the machine
+fills it) and the few questions an instruction may ask: where does this address live on the host, what is the clock. The table
+is all that the instruction set and the machine share.
+
+State spaces and generic addressing: PTX ISA 5.1 and 6.4.1.1. The window positions are ours; hardware chooses them per context.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.arith.lane import lane
+from isa.kernels.planes import load_i64, load_u64, store_i64
+
+__all__ = ["FAULT_NAMES", "SPACES", "WORDS", "clock", "fault", "in_shared", "locate"]
+
+# State spaces as small integers (compile-time constants in bodies).
+GLOBAL, SHARED, LOCAL, PARAM, GENERIC = 0, 1, 2, 3, 4
+SPACES = {
+    "": GENERIC,
+    "global": GLOBAL,
+    "const": GLOBAL,  # constant variables live in device memory; the window differs only in its cache
+    "shared": SHARED,
+    "shared::cta": SHARED,
+    "shared::cluster": SHARED,
+    "local": LOCAL,
+    "param": PARAM,
+    "param::entry": PARAM,
+}
+
+# Generic windows: a generic address inside one of them belongs to that space, any other to global memory.
+WINDOW_BITS = 24
+SHARED_WINDOW = 0x7000_0000_0000
+LOCAL_WINDOW = 0x7000_0100_0000
+PARAM_WINDOW = 0x7000_0200_0000
+WINDOW_BASE = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW, "global": 0, "const": 0}
+
+# Words of the ctx table.
+FAULT_CODE, FAULT_LANE, FAULT_ADDRESS, FAULT_SIZE, FAULT_SPACE = 0, 1, 2, 3, 4
+SHARED_HOST, SHARED_SIZE = 5, 6
+LOCAL_HOST, LOCAL_SIZE = 7, 8  # LOCAL_SIZE: bytes per thread; threads follow each other
+PARAM_HOST, PARAM_SIZE = 9, 10
+ALLOCATIONS, ALLOCATION_COUNT = 11, 12  # table of (start, end, host address) sorted by start
+HINT_START, HINT_END, HINT_HOST = 13, 14, 15  # the allocation found last
+WARP = 16  # index of the running warp in its CTA
+CLOCK = 17  # %clock64
+GLOBAL_TIMER = 18  # %globaltimer, ns
+LOCAL_DEVICE = 19  # where the CTA's local memory would be in device memory (for caches; values never go there)
+WORDS = 32
+
+
+# Why an instruction stopped its kernel; 0 is "no fault".
+OUT_OF_BOUNDS, MISALIGNED, TRAP, BAD_OPERAND = 1, 2, 3, 4
+FAULT_NAMES = {OUT_OF_BOUNDS: "OUT OF BOUNDS", MISALIGNED: "MISALIGNED", TRAP: "TRAP", BAD_OPERAND: "BAD OPERAND"}
+
+
+@lane
+def fault(ctx, code, lane_number, space, address, size):
+    """Record a fault and return its code, which the body returns."""
+    store_i64(ctx + 8 * FAULT_CODE, np.int64(code))
+    store_i64(ctx + 8 * FAULT_LANE, np.int64(lane_number))
+    store_i64(ctx + 8 * FAULT_ADDRESS, np.int64(address))
+    store_i64(ctx + 8 * FAULT_SIZE, np.int64(size))
+    store_i64(ctx + 8 * FAULT_SPACE, np.int64(space))
+    return np.int32(code)
+
+
+@lane
+def locate(ctx, space, address, size, lane_number):
+    """Host address of ``size`` bytes at ``address`` of a state space for one lane, or 0 after recording a fault.
+
+    Every access must be a multiple of its size (PTX ISA 6.4.1) and lie wholly inside its window or allocation.
+    """
+    offset = np.int64(address)
+    kind = np.int64(space)
+    if kind == GENERIC:
+        window = offset >> np.int64(WINDOW_BITS)
+        if window == np.int64(SHARED_WINDOW >> WINDOW_BITS):
+            kind = np.int64(SHARED)
+            offset -= np.int64(SHARED_WINDOW)
+        elif window == np.int64(LOCAL_WINDOW >> WINDOW_BITS):
+            kind = np.int64(LOCAL)
+            offset -= np.int64(LOCAL_WINDOW)
+        elif window == np.int64(PARAM_WINDOW >> WINDOW_BITS):
+            kind = np.int64(PARAM)
+            offset -= np.int64(PARAM_WINDOW)
+        else:
+            kind = np.int64(GLOBAL)
+    if offset & (np.int64(size) - 1):
+        fault(ctx, MISALIGNED, lane_number, kind, address, size)
+        return np.int64(0)
+    if kind == GLOBAL:
+        host = _locate_global(ctx, offset, np.int64(size))
+    elif kind == SHARED:
+        host = _window(ctx, SHARED_HOST, offset, size)
+    elif kind == LOCAL:
+        host = _window(ctx, LOCAL_HOST, offset, size)
+        if host != 0:
+            thread = load_i64(ctx + 8 * WARP) * 32 + lane_number
+            host += thread * load_i64(ctx + 8 * LOCAL_SIZE)
+    else:
+        host = _window(ctx, PARAM_HOST, offset, size)
+    if host == 0:
+        fault(ctx, OUT_OF_BOUNDS, lane_number, kind, address, size)
+    return host
+
+
+@lane
+def in_shared(space, address):
+    """Whether an address of a state space, generic addresses included, is in shared memory."""
+    kind = np.int64(space)
+    window = np.int64(address) >> np.int64(WINDOW_BITS)
+    return (kind == SHARED) | ((kind == GENERIC) & (window == np.int64(SHARED_WINDOW >> WINDOW_BITS)))
+
+
+@lane
+def _window(ctx, host_word, offset, size):
+    limit = load_i64(ctx + 8 * (host_word + 1))
+    if offset < 0 or offset > limit - np.int64(size):  # never offset + size, which could overflow
+        return np.int64(0)
+    return load_i64(ctx + 8 * host_word) + offset
+
+
+@lane
+def _locate_global(ctx, address, size):
+    start = load_i64(ctx + 8 * HINT_START)
+    if address >= start and address <= load_i64(ctx + 8 * HINT_END) - size:
+        return load_i64(ctx + 8 * HINT_HOST) + (address - start)
+    table = load_i64(ctx + 8 * ALLOCATIONS)
+    low, high = np.int64(0), load_i64(ctx + 8 * ALLOCATION_COUNT)
+    while low < high:  # the last allocation that starts at or below the address
+        middle = (low + high) // 2
+        if load_i64(table + 24 * middle) <= address:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0:
+        return np.int64(0)
+    row = table + 24 * (low - 1)
+    if address > load_i64(row + 8) - size:
+        return np.int64(0)
+    store_i64(ctx + 8 * HINT_START, load_i64(row))
+    store_i64(ctx + 8 * HINT_END, load_i64(row + 8))
+    store_i64(ctx + 8 * HINT_HOST, load_i64(row + 16))
+    return load_i64(row + 16) + (address - load_i64(row))
+
+
+@lane
+def clock(ctx):
+    """``%clock64``: the machine's cycle count, as the machine last set it."""
+    return load_u64(ctx + 8 * CLOCK)

@@ -1,0 +1,127 @@
+"""The scalar instructions against the real assembler: the registry has what ptxas accepts, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from isa.spec import Form, Instruction, by_base, find
+from isa.types import SCALAR_TYPES
+from tests.reference.ptxas import PTXAS, REGISTERS, refused
+from tests.test_instructions_registry import BASES, forms_of, scalar_instructions
+
+pytestmark = pytest.mark.skipif(PTXAS is None, reason="ptxas is not on the PATH")
+
+TARGETS = (75, 80, 86, 87, 88, 89, 90)  # ptxas 13.0 knows no older ones
+
+# What ptxas 13.0 accepts although the PTX ISA does not have it, or does not say what it does; we refuse it. One line of
+# each kind.
+BEYOND = {
+    "fma.rz.bf16 h0, h1, h2, h3;": "assembled as if the operands were f16",
+    "madc.hi.sat.s32 r0, r1, r2, r3;": "not in the PTX ISA; assembled without the saturation",
+    "addc.sat.s32 r0, r1, r2;": "not in the PTX ISA",
+    "subc.sat.s32 r0, r1, r2;": "not in the PTX ISA",
+    "testp.f32 p0, r1;": "not in the PTX ISA",
+    "fma.rn.oob.f16 h0, h1, h2, h3;": "the bits of the out-of-bounds NaN that it looks for are not published",
+}
+
+
+def beyond(opcode: str) -> bool:
+    base, *words = opcode.split(".")
+    if base == "fma":
+        return "oob" in words or bool({"rz", "rm", "rp"} & set(words) and {"bf16", "bf16x2"} & set(words))
+    return (base in ("addc", "subc", "madc") and "sat" in words) or (base == "testp" and len(words) == 1)
+
+
+def operands_of(form: Form) -> str:
+    """Registers for the operands of a form, in their order. ``lut`` is the one operand that must be a constant."""
+    text = ""
+    for number, operand in enumerate(o for o in form.operands if o.name not in form.instruction.hidden):
+        text += "|" if operand.paired else ", " if number else ""
+        text += "0x1e" if operand.name == "lut" else f"{REGISTERS[operand.type.bits]}{number}"
+    return text
+
+
+def line_of(form: Form) -> str:
+    return f"{form.name} {operands_of(form)};"
+
+
+def all_forms() -> list[Form]:
+    return [form for entry in scalar_instructions() for form in forms_of(entry)]
+
+
+def test_ptxas_accepts_every_form(tmp_path: Path) -> None:
+    forms = all_forms()
+    bad = refused([line_of(form) for form in forms], "sm_90a", tmp_path)
+    assert not {line_of(forms[index]): message for index, message in bad.items()}
+    assert len(forms) > 5000
+
+
+@pytest.mark.parametrize("sm", TARGETS)
+def test_first_targets(sm: int, tmp_path: Path) -> None:
+    """A form exists on a target exactly if its instruction's ``sm`` is not above it."""
+    forms = all_forms()
+    bad = refused([line_of(form) for form in forms], f"sm_{sm}", tmp_path)
+    wrong = [line_of(f) for index, f in enumerate(forms) if (index in bad) != (f.instruction.sm > sm)]
+    assert not wrong
+
+
+def words_of(entry: Instruction) -> set[str]:
+    fixed = {word for kind, word in entry.pattern.parts if kind == "word"}
+    return fixed.union(*(slot.words for slot in entry.pattern.slots.values()))
+
+
+def neighbours(form: Form, pool: set[str]) -> dict[str, str]:
+    """Opcodes that differ from a form's in one word, with operands to try them with: one left out, replaced or added."""
+    base, *words = form.name.split(".")
+    out: dict[str, str] = {}
+    operands = operands_of(form)
+    for at, old in enumerate(words):
+        rest = words[:at], words[at + 1 :]
+        out[".".join([base, *rest[0], *rest[1]])] = operands
+        for new in pool - {old}:
+            if (new in SCALAR_TYPES) != (old in SCALAR_TYPES) or (new in words and new not in SCALAR_TYPES):
+                continue
+            if new in SCALAR_TYPES:
+                letter = REGISTERS.get(SCALAR_TYPES[new].bits, "r")
+                changed = [o.name for o in form.operands if o.type.name == old]
+                shown = [o for o in form.operands if o.name not in form.instruction.hidden]
+                pieces = operands.replace("|", ", |").split(", ")
+                pieces = [letter + p.lstrip("|")[1:] if o.name in changed and o.name != "lut" else p
+                          for o, p in zip(shown, pieces, strict=True)]  # fmt: skip
+                out[".".join([base, *rest[0], new, *rest[1]])] = ", ".join(pieces).replace(", |", "|")
+            else:
+                out[".".join([base, *rest[0], new, *rest[1]])] = operands
+    for new in pool - set(words):
+        if new not in SCALAR_TYPES:
+            out[".".join([base, new, *words])] = operands
+    return out
+
+
+MODIFIERS = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "satfinite", "relu", "NaN",
+             "approx"}  # fmt: skip
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_nothing_near_is_missing(base: str, tmp_path: Path) -> None:
+    """What ptxas accepts and differs in one word from a form that we have, we have too (or have a reason)."""
+    entries = [entry for entry in scalar_instructions() if entry.pattern.base == base]
+    pool = set(SCALAR_TYPES).union(MODIFIERS, *(words_of(entry) for entry in by_base(base)))
+    known: set[str] = set()
+    near: dict[str, str] = {}
+    for entry in entries:
+        for form in forms_of(entry):
+            known.add(form.name)
+            near |= neighbours(form, pool)
+    lines = [f"{opcode} {operands};" for opcode, operands in near.items() if opcode not in known]
+    bad = refused(lines, "sm_90a", tmp_path)
+    accepted = [line.split(" ")[0] for index, line in enumerate(lines) if index not in bad]
+    assert [opcode for opcode in accepted if not find(opcode)[0] and not beyond(opcode)] == []
+
+
+def test_reasons_still_hold(tmp_path: Path) -> None:
+    """Once ptxas refuses what we list as beyond the PTX ISA, the list is to be shortened."""
+    assert not refused(list(BEYOND), "sm_90a", tmp_path)
+    opcodes = [line.split(" ")[0] for line in BEYOND]
+    assert all(beyond(opcode) and not find(opcode)[0] for opcode in opcodes)
