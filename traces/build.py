@@ -43,7 +43,8 @@ class Build:
 
 SM_80 = """
     box_blur bytecode collatz contraction dot_f64 gemm_pipelined gemm_s8 gemm_tf32 half2_math hash histogram layernorm
-    local_array locks mandelbrot memory_access producer_consumer reduction scan sgemm softmax stencil3d transpose vector_add warp_votes wmma_gemm
+    local_array locks mandelbrot memory_access producer_consumer reduction scan sgemm softmax stencil3d transpose
+    vector_add warp_votes wmma_gemm
 """
 
 KERNELS: list[Build] = [

@@ -108,7 +108,7 @@ class BodyParser:
 
     def _at_instruction(self) -> bool:
         cursor = self._cursor
-        return cursor.token == "@" or cursor.kind == "name" and _match_label(cursor.text, cursor.start) is None
+        return cursor.token == "@" or (cursor.kind == "name" and _match_label(cursor.text, cursor.start) is None)
 
     def _pragma(self, statements: list[Statement], loc: Location | None) -> Location | None:
         """A ``.pragma``, and if it says which bytes the next instruction uses, that one too. Returns the location

@@ -183,7 +183,7 @@ class _Evaluator:
         if value.kind == "int":
             fits, wanted = self._takes in ("i", "b"), "a floating-point constant such as 1.0"
         else:
-            fits, wanted = self._takes == "f" or self._takes == "b" and self._width in (4, 8), "an integer constant"
+            fits, wanted = self._takes == "f" or (self._takes == "b" and self._width in (4, 8)), "an integer constant"
         if not fits:
             wanted = wanted if self._takes else "no initialiser"
             raise self._cursor.error(f"{wanted}: {self._variable.name} is .{self._variable.type}", at=start)

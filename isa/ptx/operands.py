@@ -148,7 +148,7 @@ def _element(cursor: Cursor, expected: str = _AN_ELEMENT) -> Name | Immediate:
 def _opens_group(cursor: Cursor) -> bool:
     start = cursor.start
     cursor.advance()
-    group = cursor.token == ")" or cursor.kind == "name" and cursor.token != "WARP_SZ"
+    group = cursor.token == ")" or (cursor.kind == "name" and cursor.token != "WARP_SZ")
     cursor.seek(start)
     return group
 

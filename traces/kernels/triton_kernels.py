@@ -93,7 +93,7 @@ def compile_to_ptx(
 ) -> str:
     """The PTX of ``kernel`` for sm_80, with source paths that are the same on every machine."""
     kernel.file_name = f"/traces/kernels/{Path(__file__).name}"  # what the debug information will say
-    full = {**signature, **{name: "constexpr" for name in constants}}
+    full = {**signature, **dict.fromkeys(constants, "constexpr")}
     divisible = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(signature) if name != "columns"}
     source = ASTSource(kernel, full, constexprs=constants, attrs=divisible)
     compiled = triton.compile(source, target=SM_80, options=options)
