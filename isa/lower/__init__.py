@@ -1,0 +1,37 @@
+"""From syntax to an executable program: bind names and opcodes, do as ptxas does, place registers, emit."""
+
+from __future__ import annotations
+
+from isa.lower.bind import bind_kernel, unsupported_in
+from isa.lower.contract import contract
+from isa.lower.contract.folding import fold
+from isa.lower.contract.loops import mark_nounroll
+from isa.lower.emit import emit
+from isa.lower.ir import Kernel
+from isa.program import Program
+from isa.ptx import ast
+
+__all__ = ["lower", "prepare", "unsupported_in"]
+
+
+def prepare(module: ast.Module, kernel: str) -> Kernel:
+    """A kernel bound and simplified as ptxas does before it contracts."""
+    bound = bind_kernel(module, kernel)
+    if "debug" not in module.target_options:  # ptxas does not optimise what is compiled for debugging
+        fold(bound)
+        mark_nounroll(bound, module, kernel)
+    return bound
+
+
+def lower(module: ast.Module, kernel: str, *, sm: int, fmad: bool = True) -> Program:
+    """The program of one kernel for a target (SM number, e.g. 90).
+
+    fmad: contract an unrounded ``mul`` and ``add`` into one fused multiply-add as ptxas does by default
+    (``--fmad=true``); never in a module compiled for debugging. Raises KeyError for an unknown kernel, UnsupportedError,
+    PtxError.
+    """
+    bound = prepare(module, kernel)
+    undecided = contract(bound) if fmad and "debug" not in module.target_options else []
+    program = emit(bound, sm, module.files)
+    program.notes += [f"ptx:{u.line}: {u.opcode}: {u.why}; its rounding is a guess" for u in undecided]
+    return program

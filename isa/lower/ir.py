@@ -1,0 +1,161 @@
+"""The intermediate form between syntax and an executable program.
+
+A kernel is a list of :class:`Instr` over virtual registers, with labels resolved to instruction indices. Passes
+(contraction, register allocation) work on it; :mod:`isa.lower.emit` turns it into a :class:`~isa.program.Program`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from isa.ptx.ast import Location
+from isa.spec.registry import Form
+from isa.types import ScalarType
+
+__all__ = ["Arg", "Const", "Guard", "Instr", "Kernel", "MemoryArg", "Special", "SymbolRef", "VReg"]
+
+
+@dataclass(frozen=True, slots=True)
+class VReg:
+    """A virtual register. ``index`` is unique in the kernel; ``name`` as in the text; ``type`` its declared type."""
+
+    index: int
+    name: str
+    type: ScalarType
+
+    @property
+    def is_predicate(self) -> bool:
+        return self.type.kind == "p"
+
+    def __repr__(self) -> str:
+        return f"{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """An immediate: its bit pattern, masked to the width it is used with."""
+
+    bits: int
+
+    def __repr__(self) -> str:
+        return f"{self.bits:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolRef:
+    """The address of a module variable (known when the module is loaded on a device) plus a byte offset. With ``generic``,
+    the generic address. Kernel-local symbols (shared, local, parameters) are :class:`Const` already."""
+
+    symbol: str
+    addend: int = 0
+    generic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register such as ``%tid.x``, read as a value the machine puts into the register block."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryArg:
+    """``[base + offset]``. A base-less address is a :class:`Const` or :class:`SymbolRef` base."""
+
+    base: VReg | Const | SymbolRef | Special
+    offset: int
+
+
+Arg = VReg | Const | SymbolRef | Special | MemoryArg | tuple[Any, ...] | None
+"""An operand. A tuple is a vector; None is the sink ``_`` or a half of a pair that the text leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """``@p`` / ``@!p``."""
+
+    register: VReg
+    negated: bool
+
+
+@dataclass(slots=True)
+class Instr:
+    """One instruction: a form and its operands by name, in the form's operand order.
+
+    ``target`` is the index of the instruction that a branch goes to (one past the last for a label at the end). ``line`` is
+    the PTX line, ``loc`` the CUDA position. ``control`` names what the executor does for forms without a kernel. ``origin``
+    says which pass made the instruction what it is (``""`` as written, ``"contract"``, ...).
+    """
+
+    form: Form
+    args: dict[str, Arg]
+    guard: Guard | None
+    line: int
+    loc: Location | None
+    target: int | None = None
+    label: str | None = None
+    origin: str = ""
+    pragma: str | None = None
+
+    @property
+    def opcode(self) -> str:
+        return self.form.name
+
+    def destinations(self) -> list[VReg]:
+        """Registers this instruction writes."""
+        return [r for o in self.form.operands if o.is_destination for r in registers_of(self.args.get(o.name))]
+
+    def sources(self) -> list[VReg]:
+        """Registers this instruction reads, its guard included."""
+        out = [r for o in self.form.operands if not o.is_destination for r in registers_of(self.args.get(o.name))]
+        if self.guard is not None:
+            out.append(self.guard.register)
+        return out
+
+
+def registers_of(arg: Arg) -> list[VReg]:
+    """The virtual registers inside an operand."""
+    if isinstance(arg, VReg):
+        return [arg]
+    if isinstance(arg, tuple):
+        return [r for item in arg for r in registers_of(item)]
+    if isinstance(arg, MemoryArg) and isinstance(arg.base, VReg):
+        return [arg.base]
+    return []
+
+
+@dataclass(slots=True)
+class Parameter:
+    """A kernel parameter: ``offset`` and ``size`` in bytes in the parameter block. ``type`` is the declared element type."""
+
+    name: str
+    offset: int
+    size: int
+    align: int
+    type: str
+    is_array: bool
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A kernel being lowered. Sizes in bytes. ``dynamic_shared_at`` is where ``.extern .shared`` arrays start.
+
+    ``registers`` are all virtual registers; ``directives`` the performance directives (``maxntid`` ...) as integers.
+    """
+
+    name: str
+    parameters: list[Parameter] = field(default_factory=list)
+    instructions: list[Instr] = field(default_factory=list)
+    registers: list[VReg] = field(default_factory=list)
+    shared_size: int = 0
+    shared_symbols: dict[str, int] = field(default_factory=dict)
+    local_size: int = 0
+    directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    line: int = 0
+    param_size: int = 0
+
+    def new_register(self, type_: ScalarType, name: str) -> VReg:
+        register = VReg(len(self.registers), name, type_)
+        self.registers.append(register)
+        return register

@@ -1,0 +1,121 @@
+"""What a name means: PTX scopes registers, variables and labels to their ``{}`` block (PTX ISA 4.1, 5.1, 6.2)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from isa.errors import PtxError
+from isa.lower.ir import Kernel, VReg
+from isa.ptx.ast import Block, Directive, Label, Registers, Variable
+from isa.types import SCALAR_TYPES, ScalarType
+
+__all__ = ["LabelRef", "Scope", "Symbol", "layout", "variable_bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A variable whose address is known while lowering: shared, local and parameter space. ``offset`` in its window."""
+
+    name: str
+    space: str
+    offset: int
+
+
+@dataclass(eq=False, slots=True)
+class LabelRef:
+    """A label of one block; ``index`` is the instruction it stands before, once seen."""
+
+    name: str
+    index: int = -1
+
+
+Meaning = VReg | Symbol | LabelRef | Variable | Directive
+
+_RANGE = re.compile(r"(.*?)(\d+)$")
+
+
+@dataclass(slots=True)
+class Scope:
+    """The names of one block. Looking up goes outwards."""
+
+    kernel: Kernel
+    outer: Scope | None = None
+    names: dict[str, Meaning] = field(default_factory=dict)
+    ranges: dict[str, tuple[int, ScalarType]] = field(default_factory=dict)
+
+    def declare_registers(self, node: Registers) -> None:
+        """Names are bound now; the members of ``%r<100>`` on first use (files declare tens of thousands)."""
+        type_ = SCALAR_TYPES.get(node.type)
+        if type_ is None or (type_.bits < 8 and type_.kind != "p"):
+            raise PtxError(f".reg .{node.type}: not a register type (PTX ISA 5.2)", node.line, self.kernel.name)
+        if node.vector != 1:
+            raise PtxError(f".reg .v{node.vector}: vector registers are not supported; declare scalars", node.line)
+        for name in node.names:
+            self.names[name] = self.kernel.new_register(type_, name)
+        for prefix, count in node.ranges:
+            self.ranges[prefix] = (count, type_)
+
+    def declare_labels(self, block: Block) -> None:
+        """All labels of a block at once: a branch may go forward."""
+        for statement in block.statements:
+            if isinstance(statement, Label):
+                if statement.name in self.names:
+                    raise PtxError(f"label {statement.name} is defined twice in this block", statement.line)
+                self.names[statement.name] = LabelRef(statement.name)
+            elif isinstance(statement, Directive) and statement.label is not None:
+                self.names[statement.label] = statement
+
+    def find(self, name: str) -> Meaning | None:
+        """What ``name`` refers to here, or None."""
+        scope: Scope | None = self
+        match = None
+        while scope is not None:
+            meaning = scope.names.get(name)
+            if meaning is not None:
+                return meaning
+            if scope.ranges:
+                match = match or _RANGE.match(name)
+                if match is not None:
+                    register = scope._member(name, match)
+                    if register is not None:
+                        return register
+            scope = scope.outer
+        return None
+
+    def _member(self, name: str, match: re.Match[str]) -> VReg | None:
+        # ``%r12`` may belong to ``%r<20>`` or, oddly, to ``%r1<5>``: try every split of the trailing digits.
+        stem, digits = match.groups()
+        for split in range(len(digits)):
+            declared = self.ranges.get(stem + digits[:split])
+            index = digits[split:]
+            if declared is not None and int(index) < declared[0] and (index == "0" or index[0] != "0"):
+                register = self.kernel.new_register(declared[1], name)
+                self.names[name] = register
+                return register
+        return None
+
+
+def variable_bytes(variable: Variable) -> int:
+    """Size of a variable in bytes; 0 for an unsized array."""
+    type_ = SCALAR_TYPES.get(variable.type)
+    if type_ is None:
+        raise PtxError(f"variable {variable.name}: unknown type .{variable.type}", variable.line)
+    size = type_.bytes * variable.vector
+    for extent in variable.dims:
+        size *= max(extent, 0)
+    return size
+
+
+def variable_align(variable: Variable) -> int:
+    """Alignment in bytes: as declared, else the natural one of the type."""
+    if variable.align:
+        return variable.align
+    return max(1, SCALAR_TYPES[variable.type].bytes * variable.vector)
+
+
+def layout(offset: int, variable: Variable) -> tuple[int, int]:
+    """Place a variable at the next suitable offset: (its offset, the offset behind it)."""
+    align = variable_align(variable)
+    start = -(-offset // align) * align
+    return start, start + variable_bytes(variable)
