@@ -39,7 +39,10 @@ def operands_of(form: Form) -> str:
     text = ""
     for number, operand in enumerate(o for o in form.operands if o.name not in form.instruction.hidden):
         text += "|" if operand.paired else ", " if number else ""
-        text += "0x1e" if operand.name == "lut" else f"{REGISTERS[operand.type.bits]}{number}"
+        # ptxas takes an 8-bit result of a bf16 only in an 8-bit register.
+        narrow = form.name.endswith((".s8.bf16", ".u8.bf16")) and number == 0
+        register = "c" if narrow else REGISTERS[operand.type.bits]
+        text += "0x1e" if operand.name == "lut" else f"{register}{number}"
     return text
 
 

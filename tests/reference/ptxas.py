@@ -11,7 +11,8 @@ from pathlib import Path
 PTXAS = shutil.which("ptxas")
 
 REGISTERS = {1: "p", 8: "h", 16: "h", 32: "r", 64: "l"}
-"""First letter of the registers that a line may use, by width in bits: ``h0`` to ``h7`` and so on."""
+"""First letter of the registers that a line may use, by width in bits: ``h0`` to ``h7`` and so on;
+``c0`` to ``c7`` are the registers of 8 bits that few instructions take."""
 
 _HEADER = """.version 9.0
 .target {target}
@@ -19,6 +20,7 @@ _HEADER = """.version 9.0
 .visible .entry k()
 {{
 .reg .pred p<8>;
+.reg .b8 c<8>;
 .reg .b16 h<8>;
 .reg .b32 r<8>;
 .reg .b64 l<8>;

@@ -1,0 +1,7 @@
+"""``python -m tcsim``."""
+
+import sys
+
+from tcsim.cli import main
+
+sys.exit(main())

@@ -1,0 +1,209 @@
+"""Where a memory instruction goes: the sectors of device memory it touches, the wavefronts it takes in shared memory.
+
+Computed from the address registers just before the instruction executes, in timed runs only.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.compiled import compiled
+from isa.kernels.planes import as_i32, as_u32, load_i64
+from isa.machine import GENERIC, GLOBAL, LOCAL, LOCAL_DEVICE, LOCAL_SIZE, LOCAL_WINDOW, SHARED, SHARED_WINDOW, WARP, WINDOW_BITS
+from isa.program import OPERANDS, Program
+
+__all__ = ["MAX_WORDS", "access_table", "describe", "tile_table", "wavefronts"]
+
+SECTOR_BITS = 5
+BANKS = 32
+MAX_WORDS = 8 * 66
+"""Payload words that one instruction can need: a tile of eight registers, each touching up to two sectors a lane."""
+
+# Columns of the access table. TILE: row of the tile table, or -1.
+SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE = range(9)
+
+# Columns of the tile table; then the steps of rows and, MAX_STEPS further, of columns.
+T_REGISTERS, T_ELEMENTS, T_BITS, T_ROW_MAJOR, T_STRIDE_OPERAND, T_STRIDE, T_COUNT, T_STEPS = range(8)
+MAX_STEPS = 16
+
+
+def access_table(program: Program) -> NDArray[np.int32]:
+    """The memory accesses of a program as integers, int32 [n, 9]; SPACE is -1 where there is none."""
+    table = np.full((len(program.code), 9), -1, np.int32)
+    tiles = 0
+    for pc, access in enumerate(program.memory):
+        if access is None:
+            continue
+        table[pc, :TILE] = (
+            access.space,
+            access.size,
+            access.operand,
+            access.planes,
+            access.second_operand,
+            access.second_planes,
+            access.rows,
+            program.code[pc, OPERANDS],
+        )
+        if access.tile is not None:
+            table[pc, TILE] = tiles
+            tiles += 1
+    return table
+
+
+def tile_table(program: Program) -> NDArray[np.int64]:
+    """The element patterns of wmma loads and stores, int64 [tiles, 8 + 2 * MAX_STEPS]."""
+    rows = []
+    for access in program.memory:
+        if access is not None and access.tile is not None:
+            tile = access.tile
+            row = np.zeros(T_STEPS + 2 * MAX_STEPS, np.int64)
+            row[:T_STEPS] = (
+                tile.registers,
+                tile.elements,
+                tile.bits,
+                tile.row_major,
+                tile.stride_operand,
+                tile.packed_stride,
+                len(tile.row_steps),
+            )
+            row[T_STEPS : T_STEPS + len(tile.row_steps)] = tile.row_steps
+            row[T_STEPS + MAX_STEPS : T_STEPS + MAX_STEPS + len(tile.column_steps)] = tile.column_steps
+            rows.append(row)
+    return np.array(rows) if rows else np.zeros((0, T_STEPS + 2 * MAX_STEPS), np.int64)
+
+
+@compiled
+def describe(words, start, row, tiles, pool, base, executing, ctx):
+    """Append the payload of one instruction to ``words``; returns the position behind it.
+
+    For shared memory [wavefronts, -1]; for device memory [sectors, sector address / 32, ...]. A copy has both, shared first. A
+    tile has one part per register.
+    """
+    addresses = np.empty(32, np.int64)
+    operands = as_i32(pool + row[ROW_AT])
+    if row[SECOND] >= 0:
+        _addresses(addresses, row[SECOND], row[SECOND_PLANES], operands, base)
+        start = _append(words, start, addresses, executing, np.int64(row[SIZE]), np.int64(SHARED), ctx)
+    _addresses(addresses, row[OPERAND], row[PLANES], operands, base)
+    if row[TILE] < 0:
+        lanes = executing if row[ROWS] >= 32 else executing & np.uint32((np.int64(1) << row[ROWS]) - 1)
+        return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), ctx)
+    tile = tiles[row[TILE]]
+    stride = tile[T_STRIDE]
+    if tile[T_STRIDE_OPERAND] >= 0:
+        stride = np.int64(as_u32(base + operands[tile[T_STRIDE_OPERAND]])[0])
+    size = max(4, tile[T_ELEMENTS] * tile[T_BITS] // 8)
+    places = np.empty(32, np.int64)
+    for register in range(tile[T_REGISTERS]):
+        for lane in range(32):
+            index = (register * 32 + lane) * tile[T_ELEMENTS]
+            places[lane] = addresses[lane] + _tile_offset(tile, index, stride)
+        start = _append(words, start, places, executing, np.int64(size), np.int64(row[SPACE]), ctx)
+    return start
+
+
+@compiled
+def _tile_offset(tile, index, stride):
+    """Bytes from the start of a tile to an element."""
+    r = c = 0
+    for position in range(tile[T_COUNT]):
+        if (index >> position) & 1:
+            r += tile[T_STEPS + position]
+            c += tile[T_STEPS + MAX_STEPS + position]
+    elements = r * stride + c if tile[T_ROW_MAJOR] else c * stride + r
+    return elements * tile[T_BITS] // 8
+
+
+@compiled
+def _addresses(addresses, operand, planes, operands, base):
+    """The address of every lane, from its base register and offset."""
+    low = as_u32(base + operands[operand])
+    high = as_u32(base + operands[operand] + (128 if planes == 2 else 0))
+    for lane in range(32):
+        address = np.int64(low[lane])
+        if planes == 2:
+            address |= np.int64(high[lane]) << np.int64(32)
+        addresses[lane] = address + np.int64(operands[operand + 1])
+
+
+@compiled
+def _append(words, start, addresses, lanes, size, space, ctx):
+    """One part of a payload: what ``lanes`` touch at ``addresses`` with ``size`` bytes each."""
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            address = addresses[lane]
+            if space == GENERIC:
+                window = address >> np.int64(WINDOW_BITS)
+                if window == np.int64(SHARED_WINDOW >> WINDOW_BITS):
+                    space = np.int64(SHARED)
+                elif window == np.int64(LOCAL_WINDOW >> WINDOW_BITS):
+                    space = np.int64(LOCAL)
+                else:
+                    space = np.int64(GLOBAL)
+            if space == SHARED:
+                addresses[lane] = address & np.int64((1 << WINDOW_BITS) - 1)
+            elif space == LOCAL:
+                # Threads' words of local memory are interleaved, so that a warp's accesses to one variable coalesce.
+                offset = address & np.int64((1 << WINDOW_BITS) - 1)
+                warp = load_i64(ctx + 8 * LOCAL_DEVICE) + load_i64(ctx + 8 * WARP) * 32 * load_i64(ctx + 8 * LOCAL_SIZE)
+                addresses[lane] = warp + (offset >> 2) * 128 + lane * 4
+    if space == SHARED:
+        words[start] = wavefronts(addresses, lanes, size)
+        words[start + 1] = -1
+        return start + 2
+    return _sectors(words, start, addresses, lanes, size)
+
+
+@compiled
+def _sectors(words, start, addresses, lanes, size):
+    """The distinct 32-byte sectors of an access, in the order of the lanes."""
+    count = 0
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        for sector in range(addresses[lane] >> SECTOR_BITS, ((addresses[lane] + size - 1) >> SECTOR_BITS) + 1):
+            known = False
+            for earlier in range(count, 0, -1):  # neighbours share sectors: look back from the latest
+                if words[start + earlier] == sector:
+                    known = True
+                    break
+            if not known:
+                count += 1
+                words[start + count] = sector
+    words[start] = count
+    return start + 1 + count
+
+
+@compiled
+def wavefronts(addresses, lanes, size):
+    """Wavefronts of a shared-memory access: passes over the 32 banks of 4 bytes. ``addresses``: int64 [32].
+
+    Accesses wider than 4 bytes are served in halves (8 bytes) or quarters (16 bytes) of a warp; lanes that read the same word
+    share it. A part takes as many wavefronts as the most distinct words that fall on one bank. (CUDA programming guide, "Shared
+    Memory"; measured on an H200: LDS.32 with n lanes per bank takes n, LDS.64 2 and LDS.128 4 without conflict.)
+    """
+    words = max(1, size // 4)
+    per_part = 32 // words if words <= 4 else 8
+    total = 0
+    seen = np.empty((BANKS, 32), np.int64)
+    counts = np.empty(BANKS, np.int64)
+    for first in range(0, 32, per_part):
+        counts[:] = 0
+        most = 0
+        for lane in range(first, first + per_part):
+            if not (lanes >> np.uint32(lane)) & np.uint32(1):
+                continue
+            for word in range(addresses[lane] >> 2, (addresses[lane] >> 2) + words):
+                bank = word & (BANKS - 1)
+                known = False
+                for earlier in range(counts[bank]):
+                    if seen[bank, earlier] == word:
+                        known = True
+                        break
+                if not known:
+                    seen[bank, counts[bank]] = word
+                    counts[bank] += 1
+                    most = max(most, counts[bank])
+        total += most
+    return total

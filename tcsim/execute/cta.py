@@ -1,0 +1,143 @@
+"""A CTA slot: the state of a CTA and its memories, reused for one CTA after another."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa import machine
+from tcsim.execute.interpreter import run_cta
+from tcsim.execute.loader import LoadedProgram
+from tcsim.execute.recorder import Recorder
+from tcsim.execute.state import COUNT_INSTRUCTIONS, CtaArrays, new_cta_arrays, reset
+from tcsim.memory import DeviceMemory
+
+__all__ = ["CtaSlot", "Geometry"]
+
+Dim3 = tuple[int, int, int]
+
+LOCAL_DEVICE_BASE = 0x6000_0000_0000
+"""Local memory of CTA 0 in device memory, as far as caches are concerned: away from every allocation."""
+
+
+class Geometry:
+    """The shape of a launch: grid and block extents, dynamic shared memory in bytes."""
+
+    def __init__(self, grid: Dim3, block: Dim3, dynamic_shared: int) -> None:
+        self.grid, self.block, self.dynamic_shared = grid, block, dynamic_shared
+        self.threads = block[0] * block[1] * block[2]
+        self.warps = -(-self.threads // 32)
+        self.ctas = grid[0] * grid[1] * grid[2]
+
+    def cta_index(self, number: int) -> Dim3:
+        """The (x, y, z) of a CTA given by its number in launch order, x fastest."""
+        x, rest = number % self.grid[0], number // self.grid[0]
+        return x, rest % self.grid[1], rest // self.grid[1]
+
+
+class CtaSlot:
+    """Registers, shared, local and parameter memory for one CTA at a time.
+
+    ``number``: the CTA that occupies it. :meth:`start` puts a CTA in, :meth:`run` runs it.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedProgram,
+        geometry: Geometry,
+        memory: DeviceMemory,
+        parameters: NDArray[np.uint8],
+        *,
+        sm_count: int,
+        sm: int = 0,
+        recorder: Recorder | None = None,
+    ) -> None:
+        program = loaded.program
+        self.loaded, self.geometry, self.memory = loaded, geometry, memory
+        self.arrays: CtaArrays = new_cta_arrays(geometry.warps, program.block_words)
+        self.recorder = recorder
+        self.shared = np.zeros(max(1, program.static_shared + geometry.dynamic_shared), np.uint8)
+        self.local = np.zeros(max(1, program.local_size * geometry.warps * 32), np.uint8)
+        self.parameters = parameters
+        self.number = -1
+        self.ctx = np.zeros(machine.WORDS, np.int64)
+        ctx = self.ctx
+        ctx[machine.SHARED_HOST], ctx[machine.SHARED_SIZE] = self._host(self.shared), (
+            program.static_shared + geometry.dynamic_shared
+        )
+        ctx[machine.LOCAL_HOST], ctx[machine.LOCAL_SIZE] = self._host(self.local), program.local_size
+        ctx[machine.PARAM_HOST], ctx[machine.PARAM_SIZE] = self._host(parameters), program.param_size
+        ctx[machine.ALLOCATIONS] = memory.table.ctypes.data
+        ctx[machine.ALLOCATION_COUNT] = len(memory.table)
+        self.table = memory.table  # kept alive while compiled code points to it
+        loaded.fill_constants(self.arrays)
+        self._fill_specials(sm_count, sm)
+
+    @staticmethod
+    def _host(array: NDArray[np.uint8]) -> int:
+        return int(array.ctypes.data)
+
+    def _fill_specials(self, sm_count: int, sm: int) -> None:
+        """The special registers that stay the same for every CTA in this slot."""
+        geometry = self.geometry
+        thread = np.arange(geometry.warps * 32)
+        lane = np.arange(32, dtype=np.int64)
+        shared = self.loaded.program.static_shared + geometry.dynamic_shared
+        block, grid = geometry.block, geometry.grid
+        values: dict[str, object] = {
+            "tid.x": thread % block[0],
+            "tid.y": thread // block[0] % block[1],
+            "tid.z": thread // (block[0] * block[1]),
+            "laneid": thread % 32,
+            "warpid": thread // 32,
+            "nwarpid": 64,
+            "smid": sm,
+            "nsmid": sm_count,
+            "gridid": 1,
+            "lanemask_eq": np.tile(1 << lane, geometry.warps),
+            "lanemask_lt": np.tile((1 << lane) - 1, geometry.warps),
+            "lanemask_le": np.tile((2 << lane) - 1, geometry.warps),
+            "lanemask_gt": np.tile(0xFFFF_FFFF & ~((2 << lane) - 1), geometry.warps),
+            "lanemask_ge": np.tile(0xFFFF_FFFF & ~((1 << lane) - 1), geometry.warps),
+            "dynamic_smem_size": geometry.dynamic_shared,
+            "total_smem_size": shared,
+            "aggr_smem_size": shared,
+        }
+        for axis, number in zip("xyz", range(3), strict=True):
+            values[f"ntid.{axis}"] = block[number]
+            values[f"nctaid.{axis}"] = grid[number]
+            values[f"nclusterid.{axis}"] = grid[number]
+            values[f"cluster_nctaid.{axis}"] = 1
+        values["cluster_nctarank"] = 1
+        for name, offset in self.loaded.program.specials.items():
+            if not name.startswith(("ctaid", "clusterid")):
+                name = {"tid": "tid.x", "ntid": "ntid.x", "nctaid": "nctaid.x"}.get(name, name)
+                self._set(offset, values.get(name, 0))
+
+    def _set(self, offset: int, value: object) -> None:
+        lanes = np.broadcast_to(np.asarray(value, np.int64), (self.geometry.warps * 32,)).reshape(-1, 32)
+        # Every special register has a pair of planes, so that it can be read as 32 or as 64 bits.
+        self.arrays.blocks[:, offset // 4 : offset // 4 + 32] = lanes.astype(np.uint32)
+        self.arrays.blocks[:, offset // 4 + 32 : offset // 4 + 64] = (lanes >> 32).astype(np.uint32)
+
+    def start(self, number: int) -> None:
+        """Put CTA ``number`` (in launch order) into the slot. Shared and local memory start zeroed."""
+        self.number = number
+        reset(self.arrays, self.geometry.threads)
+        self.shared[...] = 0
+        self.local[...] = 0
+        self.ctx[machine.LOCAL_DEVICE] = LOCAL_DEVICE_BASE + number * len(self.local)
+        x, y, z = self.geometry.cta_index(number)
+        coordinates = {"x": x, "y": y, "z": z}
+        for name, offset in self.loaded.program.specials.items():
+            if name.startswith(("ctaid", "clusterid")):
+                self._set(offset, coordinates.get(name.partition(".")[2] or "x", 0))
+
+    def run(self, budget: int) -> int:
+        """Run for about ``budget`` warp instructions; returns an Outcome or a fault code."""
+        return int(run_cta(self.arrays, self.loaded.native, self.ctx.ctypes.data, budget, self.recorder))
+
+    @property
+    def instructions(self) -> int:
+        """Warp instructions executed by the CTA in the slot."""
+        return int(self.arrays.counters[COUNT_INSTRUCTIONS])

@@ -1,0 +1,168 @@
+"""Tell what stopped a kernel: the instruction, the threads, the rule, and what to try."""
+
+from __future__ import annotations
+
+from isa import machine
+from isa.program import KIND, Kind
+from tcsim.errors import DeadlockError, KernelFault
+from tcsim.execute.collectives import NOT_A_MEMBER, SEPARATED
+from tcsim.execute.cta import CtaSlot
+from tcsim.execute.interpreter import Outcome
+from tcsim.execute.state import COUNT_FAULT_PC, COUNT_FAULT_WARP, GroupState
+
+__all__ = ["deadlock", "fault"]
+
+_SPACE_NAMES = {machine.GLOBAL: "global", machine.SHARED: "shared", machine.LOCAL: "local", machine.PARAM: "param"}
+
+
+def lanes_text(mask: int) -> str:
+    """``0-3,8`` for a lane mask."""
+    lanes = [lane for lane in range(32) if mask >> lane & 1]
+    runs: list[list[int]] = []
+    for lane in lanes:
+        if runs and lane == runs[-1][1] + 1:
+            runs[-1][1] = lane
+        else:
+            runs.append([lane, lane])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in runs) or "none"
+
+
+def fault(slot: CtaSlot, status: int) -> KernelFault:
+    """The error for a fault code that a CTA stopped with."""
+    program = slot.loaded.program
+    pc = int(slot.arrays.counters[COUNT_FAULT_PC])
+    warp = int(slot.arrays.counters[COUNT_FAULT_WARP])
+    cta = slot.geometry.cta_index(slot.number)
+    ctx = slot.ctx
+    lane = int(ctx[machine.FAULT_LANE])
+    kind, detail, lanes, address = _describe(slot, status, warp, lane)
+    shown = f"lane {lane}" if lanes == (lane,) else f"lanes {lanes_text(sum(1 << x for x in lanes))}"
+    head = f"{kind}  {program.opcodes[pc]}  {program.where(pc)}  CTA {cta} warp {warp} {shown}"
+    return KernelFault(
+        f"{head}\n  {detail}",
+        kind=kind,
+        pc=pc,
+        ptx_line=int(program.lines[pc]),
+        cta=cta,
+        warp=warp,
+        lanes=lanes,
+        address=address,
+    )
+
+
+def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, str, tuple[int, ...], int | None]:
+    ctx = slot.ctx
+    if status in (machine.OUT_OF_BOUNDS, machine.MISALIGNED) or int(ctx[machine.FAULT_CODE]) in (
+        machine.OUT_OF_BOUNDS,
+        machine.MISALIGNED,
+    ):
+        code = int(ctx[machine.FAULT_CODE])
+        address, size = int(ctx[machine.FAULT_ADDRESS]), int(ctx[machine.FAULT_SIZE])
+        space = int(ctx[machine.FAULT_SPACE])
+        if code == machine.MISALIGNED:
+            detail = (
+                f"{_SPACE_NAMES[space]} address {address & 0xFFFF_FFFF_FFFF_FFFF:#x} is {address % size} mod {size}; "
+                f"a {size}-byte access needs a multiple of {size} (PTX ISA 6.4.1)"
+            )
+        else:
+            detail = _out_of_bounds(slot, space, address & 0xFFFF_FFFF_FFFF_FFFF, size)
+        return machine.FAULT_NAMES[code], detail, (lane,), address & 0xFFFF_FFFF_FFFF_FFFF
+    if status == machine.TRAP:
+        return "TRAP", "the kernel executed trap (often an assertion that failed)", (lane,), None
+    everyone = tuple(x for x in range(32) if int(slot.arrays.live[warp]) >> x & 1)
+    details = {
+        NOT_A_MEMBER: (
+            "NOT A MEMBER",
+            "a thread executes a .sync instruction whose member mask does not include it (undefined, PTX ISA 9.7.9.6). "
+            "Try __activemask() or the mask of the threads that really get here",
+        ),
+        SEPARATED: (
+            "DIVERGED",
+            "an .aligned instruction must be executed by all threads of the warp together (PTX ISA 9.7.14), but they are at "
+            "different places. Try __syncwarp() before it, outside the branch",
+        ),
+        Outcome.BAD_BARRIER: (
+            "BAD BARRIER",
+            "a barrier is numbered 0 to 15, and its thread count is a multiple of 32 up to the CTA's size (PTX ISA 9.7.13.1)",
+        ),
+        Outcome.BARRIER_TWICE: (
+            "BARRIER MISUSE",
+            "threads arrive at a barrier again before it has opened for their first arrival (PTX ISA 9.7.13.1)",
+        ),
+    }
+    kind, detail = details.get(status, (machine.FAULT_NAMES.get(status, f"FAULT {status}"), "operand out of range"))
+    return kind, detail, everyone, None
+
+
+def _out_of_bounds(slot: CtaSlot, space: int, address: int, size: int) -> str:
+    program = slot.loaded.program
+    what = f"{size} bytes at {_SPACE_NAMES[space]} address {address:#x}"
+    if space == machine.SHARED:
+        limit = program.static_shared + slot.geometry.dynamic_shared
+        return (
+            f"{what}, but the CTA has {limit} bytes of shared memory ({program.static_shared} static, "
+            f"{slot.geometry.dynamic_shared} dynamic). Try a larger shared_mem= in the launch, or check the index"
+        )
+    if space == machine.LOCAL:
+        return f"{what}, but a thread has {program.local_size} bytes of local memory"
+    if space == machine.PARAM:
+        return f"{what}, but the kernel's parameters take {program.param_size} bytes"
+    if address < 4096:
+        return f"{what}: a null pointer, or an index added to one"
+    near = slot.memory.nearest(address)
+    if near is None:
+        return f"{what}, which belongs to no allocation"
+    if address < near.end:
+        return f"{what} runs {address + size - near.end} bytes past the end of the {near.nbytes}-byte buffer at {near.start:#x}"
+    return f"{what}, {address - near.end} bytes past the end of the {near.nbytes}-byte buffer at {near.start:#x}"
+
+
+def deadlock(slot: CtaSlot, *, spinning: bool = False) -> DeadlockError:
+    """The error for a CTA none of whose threads can go on: who waits where for whom."""
+    arrays, program = slot.arrays, slot.loaded.program
+    cta = slot.geometry.cta_index(slot.number)
+    lines = [f"DEADLOCK  kernel {program.name}  CTA {cta}: no thread can go on"]
+    if spinning:
+        lines[0] = f"DEADLOCK  kernel {program.name}: threads wait in loops for something that no running thread will do"
+    for w in range(len(arrays.live)):
+        for g in range(32):
+            mask = int(arrays.mask[w, g])
+            if mask:
+                lines.append(f"  warp {w} lanes {lanes_text(mask)}: {_waits(slot, w, g, mask)}")
+    exited = [
+        f"warp {w} lanes {lanes_text(gone)}"
+        for w in range(len(arrays.live))
+        if (gone := _all_lanes(slot, w) & ~int(arrays.live[w]))
+    ]
+    if exited:
+        lines.append(f"  exited: {'; '.join(exited)}")
+    if not spinning:
+        lines.append(
+            "  A barrier opens when every thread that has not exited arrives; a .sync instruction waits for every live thread "
+            "of its member mask (PTX ISA 9.7.13). Move the barrier out of the branch, or give the right mask"
+        )
+    return DeadlockError("\n".join(lines))
+
+
+def _all_lanes(slot: CtaSlot, w: int) -> int:
+    return (1 << min(32, slot.geometry.threads - 32 * w)) - 1
+
+
+def _waits(slot: CtaSlot, w: int, g: int, mask: int) -> str:
+    arrays, program = slot.arrays, slot.loaded.program
+    pc, state = int(arrays.pc[w, g]), int(arrays.state[w, g])
+    where = f"{program.opcodes[pc]}  {program.where(pc)}"
+    if state == GroupState.BARRIER:
+        number = int(arrays.awaits[w, g])
+        missing = [
+            f"warp {v} lanes {lanes_text(gone)}"
+            for v in range(len(arrays.live))
+            if (gone := int(arrays.live[v]) & ~int(arrays.arrived[number, v]))
+        ]
+        return f"wait at barrier {number} ({where}) for {'; '.join(missing[:6]) or 'more threads than the CTA has'}"
+    if state == GroupState.MEMBERS:
+        missing_lanes = int(arrays.awaits[w, g]) & int(arrays.live[w]) & ~mask
+        return f"wait at {where} for lanes {lanes_text(missing_lanes)}"
+    if state == GroupState.PARKED:
+        return f"wait to meet the other side of a branch at {program.where(pc)}"
+    return f"at {where}" if program.code[pc, KIND] != Kind.EXIT else "about to exit"

@@ -1,0 +1,118 @@
+"""Run a whole grid functionally.
+
+CTAs run one after another in launch order. One that does not finish within its turn (it waits in a loop for another CTA, or
+is just long) stays resident while later ones start, as many as the device would hold at once, and all get their turns. If
+everything that is resident comes back to a state it was in before, byte for byte, it will spin for ever: that is reported as
+a deadlock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from tcsim.execute.cta import CtaSlot
+from tcsim.execute.faults import deadlock, fault
+from tcsim.execute.interpreter import Outcome
+
+__all__ = ["run_grid"]
+
+TURN = 1 << 22
+"""Warp instructions a CTA runs before another gets a turn."""
+
+PATIENT_ROUNDS = 4
+"""Rounds of turns without a CTA finishing before looking for an endless loop."""
+
+
+def run_grid(
+    make_slot: Callable[[], CtaSlot], ctas: int, resident: int, progress: Callable[[int, int], None] | None = None
+) -> int:
+    """Run all CTAs. ``make_slot`` provides a slot, ``resident`` is how many the device holds at once.
+
+    Returns the warp instructions executed. Raises KernelFault or DeadlockError.
+    """
+    return _Run(make_slot, ctas, resident, progress).run()
+
+
+class _Run:
+    def __init__(
+        self, make_slot: Callable[[], CtaSlot], ctas: int, resident: int, progress: Callable[[int, int], None] | None
+    ) -> None:
+        self.make_slot, self.ctas, self.resident, self.progress = make_slot, ctas, max(1, resident), progress
+        self.free: list[CtaSlot] = []
+        self.running: deque[CtaSlot] = deque()
+        self.numbers: Iterator[int] = iter(range(ctas))
+        self.done = 0
+        self.instructions = 0
+        self.watch = _Watch()
+
+    def run(self) -> int:
+        pending = True
+        while pending or self.running:
+            if pending and len(self.running) < self.resident:
+                number = next(self.numbers, None)
+                if number is None:
+                    pending = False
+                    continue
+                slot = self.free.pop() if self.free else self.make_slot()
+                slot.start(number)
+            else:
+                slot = self.running.popleft()
+                # Every resident CTA is waiting for its turn: the moment to see whether a whole round changed nothing.
+                if (not pending or len(self.running) + 1 >= self.resident) and self.watch.stuck(slot, self.running):
+                    raise deadlock(slot, spinning=True)
+            self._turn(slot)
+        return self.instructions
+
+    def _turn(self, slot: CtaSlot) -> None:
+        status = slot.run(TURN)
+        if status == Outcome.PAUSED:
+            self.running.append(slot)
+        elif status == Outcome.DONE:
+            self.instructions += slot.instructions
+            self.done += 1
+            self.free.append(slot)
+            self.watch.reset()
+            if self.progress is not None:
+                self.progress(self.done, self.ctas)
+        elif status == Outcome.DEADLOCK:
+            raise deadlock(slot)
+        else:
+            raise fault(slot, status)
+
+
+class _Watch:
+    """Finds an endless loop: the state of all resident CTAs and of memory recurs (Brent's cycle detection, a turn a step)."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.rounds = 0
+        self.power = 1
+        self.kept: tuple[int, int] | None = None
+        self.first = -1
+
+    def stuck(self, slot: CtaSlot, others: deque[CtaSlot]) -> bool:
+        """Called before a turn; counts a round each time the same CTA is up again."""
+        if self.first < 0:
+            self.first = slot.number
+        if slot.number != self.first:
+            return False
+        self.rounds += 1
+        if self.rounds <= PATIENT_ROUNDS:
+            return False
+        now = hash((_state(slot), *(_state(other) for other in others)))
+        if self.kept is not None and self.kept == (now, slot.memory.fingerprint() if now == self.kept[0] else 0):
+            return True
+        if self.kept is None or self.rounds >= self.power * 2:
+            self.power, self.kept = self.rounds, (now, slot.memory.fingerprint())
+        return False
+
+
+def _state(slot: CtaSlot) -> int:
+    arrays = slot.arrays
+    parts = (arrays.blocks, arrays.pc, arrays.mask, arrays.state, arrays.awaits, arrays.arrived, slot.shared, slot.local)
+    return hash((slot.number, *(np.ascontiguousarray(part).tobytes() for part in parts)))

@@ -1,0 +1,114 @@
+"""Groups of converged threads: separating at a branch, meeting again, ending.
+
+This is the hardware's convergence-barrier scheme (BSSY/BSYNC of the machine code), kept per warp: a branch whose two sides
+meet at instruction *r* ties them to a barrier with the lanes to expect; a group that reaches *r* parks until all of them
+have. Waiting there is a matter of efficiency, not of meaning: when nothing else can run, parked groups go on alone
+(:func:`release`), so threads of one warp may wait for each other as independent thread scheduling allows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import compiled
+from tcsim.execute.state import GroupState
+
+__all__ = ["end_lanes", "free_group", "park", "release", "separate"]
+
+READY, PARKED = GroupState.READY, GroupState.PARKED
+
+
+@compiled
+def free_group(s, w):
+    """An unused group of a warp. There is always one: a group has at least one lane."""
+    for g in range(32):
+        if s.mask[w, g] == 0:
+            return g
+    return -1
+
+
+@compiled
+def separate(s, w, g, taken, target, fall_through, meeting_point):
+    """Split group ``g``: the ``taken`` lanes go to ``target``, the rest to ``fall_through``; both meet at ``meeting_point``.
+
+    Group ``g`` keeps the falling-through lanes. A meeting point of -1 means that they meet only at the end of the kernel.
+    """
+    everyone = s.mask[w, g]
+    meet = s.meet[w, g]
+    if meeting_point >= 0 and (meet < 0 or s.meet_pc[w, meet] != meeting_point):
+        outer = meet
+        for index in range(32):  # at most 31 are ever in use: each splits a set of lanes of the one around it
+            if s.meet_mask[w, index] == 0:
+                meet = index
+                break
+        s.meet_mask[w, meet] = everyone
+        s.meet_here[w, meet] = 0
+        s.meet_pc[w, meet] = meeting_point
+        s.meet_outer[w, meet] = outer
+    other = free_group(s, w)
+    s.mask[w, other] = taken
+    s.pc[w, other] = target
+    s.state[w, other] = READY
+    s.meet[w, other] = meet
+    s.mask[w, g] = everyone & ~taken
+    s.pc[w, g] = fall_through
+    s.meet[w, g] = meet
+    return other
+
+
+@compiled
+def park(s, w, g):
+    """Group ``g`` has reached its meeting point. Returns the group that goes on from there, or -1 while lanes are missing."""
+    meet = np.int64(s.meet[w, g])
+    s.state[w, g] = PARKED
+    s.meet_here[w, meet] |= s.mask[w, g]
+    return _join(s, w, meet)
+
+
+@compiled
+def _join(s, w, meet):
+    """Merge the groups parked at a convergence barrier if all its lanes are there."""
+    if s.meet_mask[w, meet] == 0 or s.meet_here[w, meet] != s.meet_mask[w, meet]:
+        return -1
+    first = -1
+    for g in range(32):
+        if s.mask[w, g] != 0 and s.state[w, g] == PARKED and s.meet[w, g] == meet:
+            if first < 0:
+                first = g
+            else:
+                s.mask[w, first] |= s.mask[w, g]
+                s.mask[w, g] = 0
+    s.state[w, first] = READY
+    s.pc[w, first] = s.meet_pc[w, meet]
+    s.meet[w, first] = s.meet_outer[w, meet]
+    s.meet_mask[w, meet] = 0
+    return first
+
+
+@compiled
+def end_lanes(s, w, lanes):
+    """Lanes that exit no longer count where others wait for them."""
+    s.live[w] &= ~lanes
+    for meet in range(32):
+        if s.meet_mask[w, meet] & lanes:
+            s.meet_mask[w, meet] &= ~lanes
+            s.meet_here[w, meet] &= ~lanes
+            _join(s, w, meet)
+
+
+@compiled
+def release(s, w):
+    """Let the parked groups of a warp go on without the lanes they wait for. Returns whether there were any."""
+    found = False
+    for g in range(32):
+        if s.mask[w, g] != 0 and s.state[w, g] == PARKED:
+            meet = s.meet[w, g]
+            s.meet_mask[w, meet] &= ~s.mask[w, g]
+            s.meet_here[w, meet] &= ~s.mask[w, g]
+            s.state[w, g] = READY
+            s.meet[w, g] = s.meet_outer[w, meet]
+            found = True
+    if found:
+        for meet in range(32):
+            _join(s, w, meet)
+    return found

@@ -1,0 +1,266 @@
+"""The interpreter: one small loop that runs a decoded program and knows no instruction set.
+
+Every instruction with a value is a call of its own compiled kernel through a function pointer; the loop itself only does
+control flow. (One big ``if opcode == ...`` function would take minutes to compile.)
+
+:func:`run_cta` runs a CTA until it ends, faults, cannot go on, or has used its budget. With a recorder it also writes down each
+executed instruction for the timing model (:mod:`tcsim.execute.recorder`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.compiled import compiled
+from isa.kernels.planes import as_i32, as_u32, call_kernel, store_i64
+from isa.machine import CLOCK, WARP
+from isa.program import EXTRA, FUNCTION, GUARD, KIND, OPERANDS, RECONVERGE, TARGET, Kind
+from tcsim.execute.barriers import arrive, open_after_exit, wait
+from tcsim.execute.collectives import collective
+from tcsim.execute.groups import end_lanes, park, release, separate
+from tcsim.execute.recorder import record
+from tcsim.execute.state import COUNT_ALIVE, COUNT_FAULT_PC, COUNT_FAULT_WARP, COUNT_FULL, COUNT_INSTRUCTIONS, GroupState
+
+__all__ = ["NativeProgram", "Outcome", "run_cta"]
+
+
+class NativeProgram(NamedTuple):
+    """A program as the interpreter takes it. ``pool`` is the host address of the operand pool."""
+
+    code: NDArray[np.int64]
+    pool: int
+    stages: NDArray[np.int32]
+    stage_at: NDArray[np.int32]
+
+
+class Outcome:
+    """How :func:`run_cta` ended. Fault codes of instructions are 1 to 99."""
+
+    DONE = 0
+    PAUSED = -1  # budget used or recorder full; call again
+    DEADLOCK = -2
+    BAD_BARRIER = 102  # barrier number outside 0..15, or a bad thread count
+    BARRIER_TWICE = 103  # threads arrive again at a barrier before it has opened
+
+
+READY = GroupState.READY
+PARKED = GroupState.PARKED
+KERNEL, COLLECTIVE, BRANCH, EXIT = Kind.KERNEL, Kind.COLLECTIVE, Kind.BRANCH, Kind.EXIT
+BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_REDUCE = Kind.BARRIER_SYNC, Kind.BARRIER_ARRIVE, Kind.BARRIER_REDUCE
+WARP_SYNC, NOTHING, SLEEP = Kind.WARP_SYNC, Kind.NOTHING, Kind.SLEEP
+BAD_BARRIER, BARRIER_TWICE = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE
+DONE, PAUSED, DEADLOCK = Outcome.DONE, Outcome.PAUSED, Outcome.DEADLOCK
+
+# How long a group runs before another group of its warp gets a turn, and a warp before another warp: threads that spin on
+# something the others must do cannot keep them from doing it.
+GROUP_TURN = 1 << 10
+WARP_TURN = 1 << 13
+SLEEP_TURN = 64
+# After this many instructions without a word from the lanes it should meet, a group's parked partners go on without it.
+PATIENCE = 1 << 20
+SLEEP_WEIGHT = 8
+
+
+@compiled
+def _next_group(s, w, after):
+    """The next ready group of a warp after group ``after``, in turn; -1 if none is ready."""
+    for step in range(1, 33):
+        g = (after + step) & 31
+        if s.mask[w, g] != 0 and s.state[w, g] == READY:
+            return g
+    return -1
+
+
+@compiled
+def _first_value(base, offset, lanes):
+    """The value that the lowest of ``lanes`` has in a plane."""
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            return as_u32(base + offset)[lane]
+    return np.uint32(0)
+
+
+@compiled
+def _barrier(s, program, w, g, row, lanes, base):
+    """Arrive at a CTA barrier with ``lanes`` of group ``g``; the whole group moves on or waits. Returns a fault code or 0."""
+    operands = as_i32(program.pool + row[OPERANDS])
+    reduce = row[KIND] == BARRIER_REDUCE
+    at = 1 if reduce else 0
+    number = _first_value(base, operands[at], lanes)
+    needed = np.uint32(0)
+    counted = (row[EXTRA] & 1) == 0
+    if counted:
+        needed = _first_value(base, operands[at + 1], lanes)
+        if needed == 0 or needed % 32 != 0 or needed > 32 * len(s.live):
+            return BAD_BARRIER
+    if number >= 16:
+        return BAD_BARRIER
+    ballot = np.uint32(0)
+    if reduce:
+        ballot = as_u32(base + operands[at + (2 if counted else 1)])[0]
+    pc = s.pc[w, g]
+    if row[KIND] == BARRIER_ARRIVE:
+        s.pc[w, g] = pc + 1
+    else:
+        if lanes != s.mask[w, g]:  # lanes whose guard is off do not wait
+            g = separate(s, w, g, lanes, np.int64(pc), np.int64(pc) + 1, np.int64(-1))
+        wait(s, w, g, number)
+    if not arrive(s, program, w, lanes, np.int64(number), np.int64(needed), ballot):
+        return BARRIER_TWICE
+    return 0
+
+
+@compiled
+def _run_warp(s, program, ctx, w, budget, log):
+    """Run a warp until none of its groups is ready or ``budget`` instructions are used. Returns (outcome, instructions)."""
+    code = program.code
+    base = s.blocks[w].ctypes.data
+    store_i64(ctx + 8 * WARP, np.int64(w))
+    used = 0
+    g = _next_group(s, w, np.int64(31))
+    turn = 0
+    while g >= 0 and used < budget:
+        if s.meet[w, g] >= 0 and s.pc[w, g] == s.meet_pc[w, s.meet[w, g]]:
+            merged = park(s, w, g)
+            s.alone[w] = 0
+            g = merged if merged >= 0 else _next_group(s, w, g)
+            continue
+        if turn >= GROUP_TURN:
+            turn = 0
+            s.alone[w] += GROUP_TURN
+            if s.alone[w] >= PATIENCE:
+                s.alone[w] = 0
+                release(s, w)
+            g = _next_group(s, w, g)
+        mask = s.mask[w, g]
+        pc = np.int64(s.pc[w, g])
+        meeting = np.int64(-1)
+        if s.meet[w, g] >= 0:
+            meeting = np.int64(s.meet_pc[w, s.meet[w, g]])
+        start = used
+        limit = min(budget, used + GROUP_TURN - turn)
+        status = 0
+        # The fast path: straight-line code and branches that all lanes agree on.
+        while used < limit:
+            row = code[pc]
+            active = mask
+            guard = row[GUARD]
+            if guard >= 0:
+                word = as_u32(base)[guard >> 1]
+                active &= ~word if guard & 1 else word
+            kind = row[KIND]
+            if kind == BRANCH:
+                if active != 0 and active != mask:
+                    break
+            elif kind not in (KERNEL, NOTHING):
+                break
+            if log is not None:
+                if not record(log, s, w, pc, mask, np.uint32(active), base, ctx):
+                    s.pc[w, g] = pc
+                    return 0, used
+            used += 1
+            if kind == KERNEL:
+                if active:
+                    status = call_kernel(row[FUNCTION], base, active, program.pool + row[OPERANDS], ctx)
+                    if status != 0:
+                        break
+                pc += 1
+            elif kind == BRANCH:
+                pc = row[TARGET] if active else pc + 1
+            else:
+                pc += 1
+            if pc == meeting:
+                break
+        s.pc[w, g] = pc
+        turn += used - start
+        if status != 0:
+            return _fault(s, w, pc, status), used
+        if used >= limit or pc == meeting:
+            continue
+        # Everything that changes which lanes run together.
+        row = code[pc]
+        active = mask
+        guard = row[GUARD]
+        if guard >= 0:
+            word = as_u32(base)[guard >> 1]
+            active &= ~word if guard & 1 else word
+        kind = row[KIND]
+        if log is not None:
+            if not record(log, s, w, pc, mask, np.uint32(active), base, ctx):
+                return 0, used
+        used += 1
+        turn += 1
+        if active == 0:
+            s.pc[w, g] = pc + 1
+        elif kind == BRANCH:
+            separate(s, w, g, np.uint32(active), row[TARGET], pc + 1, row[RECONVERGE])
+        elif kind in (COLLECTIVE, WARP_SYNC):
+            s.counters[COUNT_FAULT_PC] = pc
+            status = collective(s, program, ctx, w, g, np.uint32(active))
+            if status != 0:
+                return _fault(s, w, s.counters[COUNT_FAULT_PC], status), used
+        elif kind == EXIT:
+            s.mask[w, g] = mask & ~active
+            s.pc[w, g] = pc + 1
+            end_lanes(s, w, np.uint32(active))
+            if s.live[w] == 0:
+                s.counters[COUNT_ALIVE] -= 1
+            open_after_exit(s, program)
+        elif kind == SLEEP:
+            s.pc[w, g] = pc + 1
+            turn = GROUP_TURN
+            s.alone[w] += SLEEP_WEIGHT * GROUP_TURN
+            budget = min(budget, used + SLEEP_TURN)  # and soon let another warp run
+        else:
+            status = _barrier(s, program, w, g, row, np.uint32(active), base)
+            if status != 0:
+                return _fault(s, w, pc, status), used
+        if s.mask[w, g] == 0 or s.state[w, g] != READY:
+            g = _next_group(s, w, g)
+            turn = 0
+    return 0, used
+
+
+@compiled
+def _fault(s, w, pc, status):
+    s.counters[COUNT_FAULT_PC] = pc
+    s.counters[COUNT_FAULT_WARP] = w
+    return status
+
+
+@compiled
+def run_cta(s, program, ctx, budget, log):
+    """Run a CTA for about ``budget`` instructions. Returns an :class:`Outcome` or a fault code.
+
+    Warps take turns in order; each runs until it waits. If no warp can go on, threads parked for the sake of efficiency are let
+    go; if there are none, the CTA is deadlocked.
+    """
+    left = budget
+    s.counters[COUNT_FULL] = 0
+    while True:
+        progress = False
+        for w in range(len(s.live)):
+            if s.live[w] == 0:
+                continue
+            status, used = _run_warp(s, program, ctx, w, min(left, WARP_TURN), log)
+            s.counters[COUNT_INSTRUCTIONS] += used
+            store_i64(ctx + 8 * CLOCK, s.counters[COUNT_INSTRUCTIONS])
+            left -= used
+            progress = progress or used > 0
+            if status != 0:
+                return status
+            if s.counters[COUNT_ALIVE] == 0:
+                return DONE
+            if left <= 0:
+                return PAUSED
+        if not progress and not s.counters[COUNT_FULL]:
+            for w in range(len(s.live)):
+                if release(s, w):
+                    progress = True
+            if not progress:
+                return DEADLOCK
+        elif not progress:
+            return PAUSED

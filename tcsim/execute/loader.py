@@ -1,0 +1,76 @@
+"""Make a program ready to run on a device: compiled kernels by address, symbols by address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.kernels.cache import compile_kernels
+from isa.lower.ir import SymbolRef
+from isa.machine import WORDS
+from isa.program import COLUMNS, FUNCTION, KIND, Kind, Program
+from tcsim.execute.interpreter import NativeProgram, run_cta
+from tcsim.execute.state import CtaArrays, new_cta_arrays, reset
+
+__all__ = ["LoadedProgram", "load_program"]
+
+
+_interpreter_ready = False
+
+
+def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None:
+    """Compile the interpreter (or fetch it from disk) by running a program that only exits."""
+    global _interpreter_ready
+    if _interpreter_ready:
+        return
+    if progress is not None:
+        progress(0, 1, "the interpreter")
+    code = np.full((1, COLUMNS), -1, np.int64)
+    code[0, KIND] = Kind.EXIT
+    empty = np.zeros(1, np.int32)
+    arrays = new_cta_arrays(1, 32)
+    reset(arrays, 32)
+    ctx = np.zeros(WORDS, np.int64)
+    run_cta(arrays, NativeProgram(code, int(empty.ctypes.data), empty, empty), int(ctx.ctypes.data), 1, None)
+    _interpreter_ready = True
+
+
+@dataclass(frozen=True)
+class LoadedProgram:
+    """A program with its native form. ``constants``: (byte offset, 32-bit value) planes to fill in every register block."""
+
+    program: Program
+    native: NativeProgram
+    pool: NDArray[np.int32]
+    constants: tuple[tuple[int, int], ...]
+
+    def fill_constants(self, arrays: CtaArrays) -> None:
+        """Write the constant planes into the register blocks of a CTA; they keep their values from one CTA to the next."""
+        for offset, value in self.constants:
+            arrays.blocks[:, offset // 4 : offset // 4 + 32] = value
+
+
+def load_program(
+    program: Program, symbols: Mapping[str, int], progress: Callable[[int, int, str], None] | None = None
+) -> LoadedProgram:
+    """Compile (or fetch) the program's kernels and resolve its symbols to device addresses.
+
+    ``progress``: told (done, total, name) as compiling goes on. The first program of a process also readies the interpreter.
+    """
+    _ready_interpreter(progress)
+    addresses = compile_kernels(program.kernels, progress)
+    by_index = np.array([addresses[spec.key] for spec in program.kernels] or [0], np.int64)
+    code = program.code.copy()
+    called = code[:, FUNCTION] >= 0
+    code[called, FUNCTION] = by_index[code[called, FUNCTION]]
+    constants = []
+    for offset, value, half in program.constants:
+        if isinstance(value, SymbolRef):
+            value = ((symbols[value.symbol] + value.addend) >> (32 * half)) & 0xFFFF_FFFF
+        constants.append((offset, value))
+    pool = np.ascontiguousarray(program.pool)
+    native = NativeProgram(code, int(pool.ctypes.data), program.stages, program.stage_at)
+    return LoadedProgram(program, native, pool, tuple(constants))

@@ -1,0 +1,215 @@
+"""Modules and kernels, shaped like CuPy's ``RawModule`` and ``RawKernel``: one script runs on a GPU or here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from isa import instructions as _instructions  # noqa: F401  (fills the registry)
+from isa.errors import Unsupported, UnsupportedError
+from isa.lower import lower, unsupported_in
+from isa.program import Program
+from isa.ptx import parse
+from tcsim.compile import compile_cuda, looks_like_ptx
+from tcsim.device import Device, current_device
+from tcsim.errors import LaunchError, TcsimError, UnsupportedWarning
+from tcsim.execute.loader import LoadedProgram, load_program
+from tcsim.launch.checks import check_launch, dim3
+from tcsim.launch.launch import Launch, run
+from tcsim.progress import compiling
+from tcsim.symbols import ModuleVariables
+
+__all__ = ["Function", "RawKernel", "RawModule"]
+
+
+class RawModule:
+    """A PTX module (or CUDA C, compiled by NVRTC where it is installed).
+
+    code: PTX or CUDA C text. path: a file of either. options: for NVRTC. fmad: contract multiplies and adds as ptxas does by
+    default; ``"oracle"``: the same, and compare with the machine code that an installed ptxas makes of each kernel when it is
+    fetched (TcsimError lists what differs). Raises PtxSyntaxError for text outside the PTX grammar, UnsupportedError with
+    everything unsupported if none of its kernels can run (if some can, an UnsupportedWarning lists the rest).
+    """
+
+    def __init__(
+        self,
+        code: str | None = None,
+        *,
+        path: str | Path | None = None,
+        options: Sequence[str] = (),
+        backend: str = "nvrtc",
+        fmad: bool | Literal["oracle"] = True,
+        name_expressions: Sequence[str] | None = None,
+    ) -> None:
+        if (code is None) == (path is None):
+            raise TcsimError("RawModule takes either code= or path=")
+        if path is not None:
+            code = _read(Path(path))
+        assert code is not None
+        where = str(path) if path is not None else None
+        if "--fmad=false" in options or "-fmad=false" in options:
+            fmad = False
+        if looks_like_ptx(code):
+            if options and tuple(options) not in (("--fmad=false",), ("-fmad=false",)):
+                warnings.warn(f"options {list(options)} do not apply to PTX", stacklevel=2)
+            self.ptx = code
+        else:
+            self.ptx = compile_cuda(code, current_device().arch.sm, tuple(options), where)
+        self.fmad = fmad
+        self.tree = parse(self.ptx, path=where)
+        self.unsupported = self._scan()
+        self._variables: dict[str, ModuleVariables] = {}
+        self._programs: dict[tuple[str, int], Program] = {}
+
+    def _scan(self) -> dict[str, list[Unsupported]]:
+        found = {f.name: unsupported_in(f) for f in self.tree.functions if f.kind == "entry" and f.body is not None}
+        bad = {name: items for name, items in found.items() if items}
+        everything = [item for items in bad.values() for item in items]
+        name = self.tree.path or "module"
+        if bad and len(bad) == len(found):
+            raise UnsupportedError(everything, name)
+        if bad:
+            error = UnsupportedError(everything, f"{name} (its other kernels can run)")
+            warnings.warn(str(error), UnsupportedWarning, stacklevel=4)
+        return bad
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """Names of the entry functions, in the order of the text."""
+        return tuple(f.name for f in self.tree.functions if f.kind == "entry" and f.body is not None)
+
+    def get_function(self, name: str) -> Function:
+        """The kernel called ``name``. Raises TcsimError with the names there are, UnsupportedError, PtxError."""
+        if name not in self.kernels:
+            matches = [k for k in self.kernels if name in k]
+            hint = f"; did you mean {matches[0]!r}?" if len(matches) == 1 else ""
+            raise TcsimError(f"no kernel {name!r} in this module{hint} It has: {', '.join(self.kernels) or 'none'}")
+        if self.fmad == "oracle":
+            self._ask_ptxas(name)
+        return Function(self, name)
+
+    def _ask_ptxas(self, name: str) -> None:
+        from gpu_ref.contraction_oracle import require_agreement
+
+        for row in require_agreement(self.ptx, name, f"sm_{current_device().arch.sm}"):
+            warnings.warn(f"{row}: the copies of an unrolled loop differ, so these bits may too", stacklevel=3)
+
+    def get_global(self, name: str) -> Any:
+        """The module variable ``name`` on the current device: an object with ``.ptr`` (device address) and ``.nbytes``."""
+        return self.variables(current_device()).find(name)
+
+    def variables(self, device: Device) -> ModuleVariables:
+        """The module's variables on a device, placed and initialised on first use."""
+        found = self._variables.get(device.name)
+        if found is None:
+            found = self._variables[device.name] = ModuleVariables(self.tree, device.memory)
+        return found
+
+    def program(self, name: str, sm: int) -> Program:
+        """The lowered program of a kernel for an SM number."""
+        key = (name, sm)
+        program = self._programs.get(key)
+        if program is None:
+            program = self._programs[key] = lower(self.tree, name, sm=sm, fmad=bool(self.fmad))
+        return program
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as problem:
+        raise TcsimError(f"cannot read {path}: {problem.strerror}") from None
+
+
+class Function:
+    """A kernel: call it as ``f(grid, block, args, shared_mem=0)``.
+
+    Attributes: ``name``; ``max_dynamic_shared_size_bytes`` (set it to launch with more than 48 KiB, as in CuPy); ``num_regs``
+    (an estimate from liveness), ``shared_size_bytes``, ``local_size_bytes``, ``const_size_bytes``, ``max_threads_per_block``.
+    """
+
+    def __init__(self, module: RawModule, name: str) -> None:
+        self.module, self.name = module, name
+        self.max_dynamic_shared_size_bytes = 0
+        self._loaded: dict[str, LoadedProgram] = {}
+        self._target_checked: set[str] = set()
+        self.program  # noqa: B018  (reports bad PTX now, not at the first launch)
+
+    @property
+    def program(self) -> Program:
+        """The lowered program for the current device."""
+        return self.module.program(self.name, current_device().arch.sm)
+
+    @property
+    def num_regs(self) -> int:
+        return self.program.registers_per_thread
+
+    @property
+    def shared_size_bytes(self) -> int:
+        return self.program.static_shared
+
+    @property
+    def local_size_bytes(self) -> int:
+        return self.program.local_size
+
+    @property
+    def max_threads_per_block(self) -> int:
+        declared = self.program.directives.get("maxntid") or self.program.directives.get("reqntid") or (1024,)
+        total = 1
+        for extent in declared:
+            total *= extent
+        return total
+
+    def __call__(self, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, stream: Any = None) -> None:
+        """Run the kernel to completion on the current device.
+
+        grid, block: 1-, 2- or 3-tuples (or an int). args: device arrays, NumPy scalars, Python numbers (int64, float64).
+        Inside ``with tcsim.Profiler()`` the launch is also timed. Raises LaunchError before anything runs, KernelFault or
+        DeadlockError if the kernel fails.
+        """
+        device = current_device()
+        target = self.module.tree.target
+        if not device.can_run(target):
+            raise LaunchError(
+                f"kernel {self.name} is compiled for {target}, which {device.name} (sm_{device.arch.sm}) cannot run. "
+                f"Try with tcsim.Device({target.rstrip('af')!r}), or compile for sm_{device.arch.sm}"
+            )
+        grid3, block3 = dim3(grid, "grid"), dim3(block, "block")
+        program = self.program
+        check_launch(program, device.arch, grid3, block3, int(shared_mem), self.max_dynamic_shared_size_bytes)
+        run(Launch(self._load(device), device, grid3, block3, tuple(args), int(shared_mem)))
+
+    def _load(self, device: Device) -> LoadedProgram:
+        loaded = self._loaded.get(device.name)
+        if loaded is None:
+            symbols = self.module.variables(device).addresses
+            with compiling(self.name) as progress:
+                loaded = load_program(self.program, symbols, progress)
+            self._loaded[device.name] = loaded
+        return loaded
+
+    def __repr__(self) -> str:
+        return f"<tcsim.Function {self.name!r}>"
+
+
+class RawKernel:
+    """One kernel of a piece of code, as CuPy's: ``tcsim.RawKernel(code, name)(grid, block, args)``."""
+
+    def __init__(self, code: str, name: str, options: Sequence[str] = (), backend: str = "nvrtc", **kwargs: Any) -> None:
+        self._function = RawModule(code=code, options=options, backend=backend, **kwargs).get_function(name)
+        self.name = name
+
+    def __call__(self, grid: Any, block: Any, args: Sequence[Any] = (), **kwargs: Any) -> None:
+        """See :meth:`Function.__call__`."""
+        self._function(grid, block, args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._function, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "max_dynamic_shared_size_bytes":
+            self._function.max_dynamic_shared_size_bytes = value
+        else:
+            super().__setattr__(name, value)
