@@ -1,0 +1,50 @@
+"""What a GPU is, as data: frozen records read from ``tcsim/arch/*.toml``. Unknown keys are refused; each table names
+its source.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from tcsim.arch.timing_spec import BoardTiming
+
+__all__ = ["Arch", "Limits", "Memory"]
+
+
+class Limits(Struct, frozen=True, forbid_unknown_fields=True):
+    """Resources per SM and per launch. Bytes, registers of 32 bits, threads."""
+
+    sms: int
+    max_warps_per_sm: int
+    max_ctas_per_sm: int
+    max_threads_per_cta: int
+    registers_per_sm: int
+    register_allocation_unit: int
+    max_registers_per_thread: int
+    shared_per_sm: int
+    shared_per_cta: int
+    shared_per_cta_opt_in: int
+    shared_reserved_per_cta: int
+    shared_allocation_unit: int
+    source: str
+
+
+class Memory(Struct, frozen=True, forbid_unknown_fields=True):
+    """Device memory: bytes of DRAM."""
+
+    bytes: int
+    source: str
+
+
+class Arch(Struct, frozen=True, forbid_unknown_fields=True):
+    """One GPU. ``sm`` is the compute capability times ten (90 for 9.0). ``timing``: how fast it is, where that is
+    known.
+    """
+
+    name: str
+    full_name: str
+    aliases: tuple[str, ...]
+    sm: int
+    limits: Limits
+    memory: Memory
+    timing: BoardTiming | None = None

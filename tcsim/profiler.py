@@ -1,0 +1,143 @@
+"""``tcsim.Profiler``: launches inside ``with tcsim.Profiler() as prof`` are timed."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from tcsim.arch import Timing
+    from tcsim.execute.cta import Geometry
+    from tcsim.launch.launch import Launch
+    from tcsim.launch.occupancy import Occupancy
+    from tcsim.timing.gpu import TimedRun
+    from tcsim.timing.observer import Observer
+
+__all__ = ["Profiler", "active_profiler"]
+
+TIMED = "PTX, priced by a table of what ptxas usually makes of it"
+
+
+class Profiler:
+    """Times the launches made while it is entered, on any device that has timing tables.
+
+    ``launches``: a :class:`~tcsim.profile.LaunchProfile` each, in order; a launch that fails leaves none.
+    ``observers``: told of every issue, stall and access as they happen (:class:`~tcsim.timing.observer.Observer`).
+    ``timing``: tables to use instead of the device's, for what-if studies. Caches are cold at every launch, as Nsight
+    Compute makes them. Profilers nest; the innermost one times a launch.
+    """
+
+    def __init__(self, observers: Sequence[Observer] = (), *, timing: Timing | None = None) -> None:
+        self.launches: list[LaunchProfile] = []
+        self._observers = tuple(observers)
+        self._timing = timing
+        self._tokens: list[Token[Profiler | None]] = []
+
+    def __enter__(self) -> Profiler:
+        self._tokens.append(_active.set(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        _active.reset(self._tokens.pop())
+
+    def run(
+        self,
+        launch: Launch,
+        geometry: Geometry,
+        parameters: NDArray[np.uint8],
+        residency: Occupancy,
+        progress: Callable[[int, int], None] | None,
+    ) -> int:
+        """Run a launch in time and keep its profile; returns the warp instructions executed. Raises what an untimed run
+        raises.
+        """
+        from tcsim.arch import find_timing
+        from tcsim.timing.gpu import run_timed
+        from tcsim.timing.metrics import launch_metrics, stall_totals
+
+        arch = launch.device.arch
+        timing = self._timing or find_timing(arch)
+        timed = run_timed(
+            launch.loaded,
+            geometry,
+            launch.device.memory,
+            parameters,
+            arch,
+            timing,
+            residency,
+            self._observers,
+            progress,
+        )
+        program = launch.loaded.program
+        self.launches.append(
+            LaunchProfile(
+                name=program.name,
+                device=arch.name,
+                device_name=arch.full_name,
+                sm=arch.sm,
+                grid=launch.grid,
+                block=launch.block,
+                cycles=timed.cycles,
+                sm_clock_hz=timing.clocks.sm_hz,
+                metrics=launch_metrics(timed, geometry, residency, arch, timing),
+                stalls=stall_totals(timed),
+                warp_cycles=timed.counters.warp_cycles,
+                instructions=_source_view(timed),
+                timed=TIMED,
+                notes=_notes(program.registers_per_thread),
+            )
+        )
+        return int(timed.counts[:, 0].sum())
+
+
+_active: ContextVar[Profiler | None] = ContextVar("tcsim_profiler", default=None)
+
+
+def active_profiler() -> Profiler | None:
+    """The innermost profiler that is entered, if any."""
+    return _active.get()
+
+
+def _notes(registers: int) -> tuple[str, ...]:
+    return (
+        f"{registers} registers per thread is an estimate from liveness; ptxas may use more or fewer, and then "
+        "the occupancy differs",
+        "caches and address translation are cold at the start of the launch",
+    )
+
+
+def _source_view(run: TimedRun) -> tuple[InstructionProfile, ...]:
+    program, counters, width = run.table.program, run.counters, len(STALL_REASONS)
+    rows = []
+    for entry in run.table.entries:
+        pc, loc = entry.pc, program.locs[entry.pc]
+        stalls = counters.stalls[entry.row : entry.row + width]
+        rows.append(
+            InstructionProfile(
+                pc=pc,
+                opcode=program.opcodes[pc],
+                ptx_line=int(program.lines[pc]),
+                file=program.files.get(loc.file, "") if loc is not None else "",
+                line=loc.line if loc is not None else 0,
+                timing=run.table.classes[pc],
+                free=entry.free,
+                executed=int(run.counts[pc, 0]),
+                threads=int(run.counts[pc, 2]),
+                issued=stalls[0],
+                stalls={reason: cycles for reason, cycles in zip(STALL_REASONS, stalls, strict=True) if cycles},
+                sectors=counters.sectors[pc],
+                l1_hits=counters.l1_hits[pc],
+                wavefronts=counters.wavefronts[pc],
+            )
+        )
+    return tuple(rows)

@@ -1,0 +1,227 @@
+"""What issues: the instructions of a program as the schedulers see them, one :class:`Entry` each.
+
+Which they are says :mod:`tcsim.timing.lowering`, in which order they come :mod:`tcsim.timing.schedule`, what they cost
+the chip's tables (:mod:`tcsim.timing.operations`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+from isa.machine import SHARED
+from isa.program import EXTRA, GUARD, KIND, Kind, MemoryAccess, Program
+from tcsim.arch.timing_spec import Timing
+from tcsim.timing.lowering import Lowering
+from tcsim.timing.operations import Cost, Costs
+from tcsim.timing.schedule import Expected, Names, Segment, name_results, schedule, segments
+from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, REASONS, SHIFT, Places
+from tcsim.timing.units import cycles_of_ns
+from tcsim.timing.warp import ALL_COPIES
+
+__all__ = ["NO_WAIT", "Entry", "IssueTable", "Unit"]
+
+NO_WAIT = -1
+"""``keep_groups`` of an instruction that waits for no copies."""
+
+# Loads that must see the L2's value.
+_UNCACHED = frozenset(("cg", "cv", "volatile", "relaxed", "acquire", "mmio"))
+
+
+class Unit:
+    """Who executes an instruction after it issued."""
+
+    PIPE = 0  # its pipe alone: fixed latency
+    PORT = 1  # the shared data port of the SM, without memory (shuffles)
+    LOAD = 2
+    STORE = 3
+    ATOMIC = 4
+    COPY = 5  # cp.async
+    COMMIT = 6
+    BARRIER = 7
+    ARRIVE = 8  # at a barrier, without waiting
+    EXIT = 9
+    CLOCK = 10  # reads the time of its issue
+
+
+@dataclass(slots=True)
+class Entry:
+    """One instruction, with everything that can be known before it runs.
+
+    ``row``: where its stall counters start. ``free``: no issue slot; its result is ready when its operands are.
+    ``operands``: picks the scoreboard entries it waits for. ``writes``: entries of its results. ``guard``: entry of its
+    guard predicate, or 0. ``slots``: issue slots, ``extra_slots`` of them after the first. ``result``: latency and
+    stall reason of its result, to add to its issue cycle (all as in the scoreboard); ``after``: the same for the next
+    issue of its warp. ``pipe``: number of its pipe; ``busy``: cycles that is taken; ``port``: cycles of the SM's data
+    port. ``unit``: who executes it. ``leaves_sm``: it may need the L2, or the executor. ``block``: of the instruction
+    cache.
+
+    Of memory accesses: ``cached``: the L1 may serve it. ``fewest_wavefronts``: without bank conflicts. ``parts``: of
+    its payload; a tile has one per register, each an instruction unless it is in shared memory, where LDSM takes
+    several.
+
+    ``special``: it waits for more than operands: with ``fence`` for the warp's stores, with ``keep_groups`` for all but
+    that many groups of copies (or ALL_COPIES; NO_WAIT otherwise).
+    """
+
+    pc: int
+    row: int
+    operands: itemgetter[Any]
+    free: bool = False
+    writes: tuple[int, ...] = ()
+    guard: int = 0
+    slots: int = 0
+    extra_slots: int = 0
+    result: int = 0
+    after: int = 0
+    pipe: int = 0
+    busy: int = 0
+    port: int = 0
+    unit: int = Unit.PIPE
+    leaves_sm: bool = False
+    block: int = 0
+    cached: bool = False
+    fewest_wavefronts: int = 1
+    parts: int = 1
+    special: bool = False
+    fence: bool = False
+    keep_groups: int = NO_WAIT
+
+
+class IssueTable:
+    """All entries of a program for a GPU.
+
+    ``entries``, ``classes`` (timing classes): by instruction. ``pipes``: names, in the order of ``Entry.pipe``.
+    ``starts``: the segment that starts at each instruction, if there is one that issues in another order.
+    ``scoreboard``: entries of a warp's scoreboard. ``blocks``: of the instruction cache. Raises DeviceError for an
+    instruction whose timing class the chip's tables lack.
+    """
+
+    def __init__(self, program: Program, timing: Timing) -> None:
+        self.program, self.chip = program, timing.chip
+        self.costs = Costs(self.chip)
+        self.pipes = tuple(self.chip.pipes)
+        self._load_latency = self.chip.l1.latency + cycles_of_ns(self.chip.l2.hit_ns, timing.clocks.sm_hz)
+        self.lowering = Lowering(program)
+        self.classes = [self.lowering.timing_class(pc) for pc in range(len(program))]
+        self.starts: list[Segment | None] = [None] * len(program)
+        places = Places(program)
+        self._names: dict[int, Names] = {}
+        for pc in range(len(program)):
+            self._names |= name_results(program, range(pc, pc + 1))
+        self._reorder()
+        places.add_temporaries(-min((name for names in self._names.values() for name in names.writes), default=0))
+        self.places, self.scoreboard = places, len(places)
+        self.entries = [self._entry(pc) for pc in range(len(program))]
+        self._place_in_cache()
+
+    def _reorder(self) -> None:
+        expected = [self._expected(pc) for pc in range(len(self.program))]
+        for run in segments(self.program):
+            names = name_results(self.program, run)
+            self._names.update(names)
+            self.starts[run.start] = schedule(self.program, run, names, expected)
+
+    def _expected(self, pc: int) -> Expected:
+        """What a compiler expects: loads from global memory to hit the L2."""
+        if self.lowering.is_free(pc):
+            return Expected(0, -1, 0, 0)
+        cost, access = self.cost(pc), self.program.memory[pc]
+        latency = cost.latency
+        if access is not None and self._unit(pc, cost) != Unit.PIPE:
+            latency += self.chip.shared_memory.latency if access.space == SHARED else self._load_latency
+        return Expected(cost.slots, self.pipes.index(cost.pipe), max(1, cost.busy), latency)
+
+    def cost(self, pc: int) -> Cost:
+        """What an instruction that is not free costs."""
+        return self.costs.of(self.classes[pc])
+
+    # --------------------------------------------------------------------------------------------------- entries
+
+    def _entry(self, pc: int) -> Entry:
+        program, names = self.program, self._names[pc]
+        free = self.lowering.is_free(pc)
+        constant = free and self.lowering.reads_constants(pc)
+        reads = (CONSTANT_BANK,) if constant else self.places.of(names.reads)
+        entry = Entry(pc, pc * REASONS, _picker(reads), free, self.places.of(names.writes))
+        if free:
+            return entry
+        cost, access = self.cost(pc), program.memory[pc]
+        entry.guard = self._guard(pc)
+        if access is not None:
+            entry.cached = _UNCACHED.isdisjoint(program.opcodes[pc].split("."))
+            entry.fewest_wavefronts = _fewest_wavefronts(access)
+            entry.parts = access.tile.registers if access.tile is not None else 1
+        outside = access is not None and access.space != SHARED
+        entry.slots = max(cost.slots, entry.parts) if outside else cost.slots
+        entry.extra_slots = entry.slots - 1
+        entry.result = (cost.latency << SHIFT) + REASON[cost.scoreboard]
+        entry.after = (entry.extra_slots + cost.next_issue << SHIFT) + REASON[cost.pause]
+        entry.pipe, entry.busy, entry.port = self.pipes.index(cost.pipe), max(1, cost.busy), cost.port
+        entry.unit = self._unit(pc, cost)
+        accesses_l2 = outside and entry.unit in (Unit.LOAD, Unit.STORE, Unit.ATOMIC)
+        entry.leaves_sm = accesses_l2 or entry.unit in (Unit.COPY, Unit.CLOCK)
+        self._waits(entry)
+        return entry
+
+    def _waits(self, entry: Entry) -> None:
+        """What an instruction waits for besides its operands."""
+        program, pc = self.program, entry.pc
+        if program.timing[pc] == "async_wait":
+            all_of_them = program.opcodes[pc].endswith("wait_all")
+            entry.keep_groups = ALL_COPIES if all_of_them else int(program.code[pc, EXTRA])
+        entry.fence = program.timing[pc] == "membar" and "cta" not in program.opcodes[pc].split(".")
+        entry.special = entry.fence or entry.keep_groups != NO_WAIT
+
+    def _guard(self, pc: int) -> int:
+        """Scoreboard entry of the guard predicate: under the name that the instruction reads it by."""
+        guard = int(self.program.code[pc, GUARD])
+        if guard < 0:
+            return 0
+        place = 4 * (guard >> 1)
+        position = self.program.reads[pc].index(place)
+        return self.places.of((self._names[pc].reads[position],))[0]
+
+    def _unit(self, pc: int, cost: Cost) -> int:
+        kind, access = self.program.code[pc, KIND], self.program.memory[pc]
+        if kind == Kind.EXIT:
+            return Unit.EXIT
+        if kind in (Kind.BARRIER_SYNC, Kind.BARRIER_REDUCE):
+            return Unit.BARRIER
+        if kind == Kind.BARRIER_ARRIVE:
+            return Unit.ARRIVE
+        if self.program.timing[pc] == "async_commit":
+            return Unit.COMMIT
+        if self.program.timing[pc] == "clock":
+            return Unit.CLOCK
+        if access is None:
+            return Unit.PORT if cost.port else Unit.PIPE
+        if access.kind == "copy":
+            return Unit.COPY
+        if access.kind == "atomic":
+            return Unit.ATOMIC
+        if self.program.timing[pc] in ("load.const", "load.param"):
+            return Unit.PIPE
+        return Unit.STORE if "store" in access.kind else Unit.LOAD
+
+    def _place_in_cache(self) -> None:
+        """Give each instruction its block of the instruction cache, counted in machine instructions."""
+        position = 0
+        for entry in self.entries:
+            entry.block = position // self.chip.instruction_cache.block
+            position += entry.slots
+        self.blocks = position // self.chip.instruction_cache.block + 1
+
+
+def _fewest_wavefronts(access: MemoryAccess) -> int:
+    """Wavefronts of a shared-memory access without bank conflicts: 128 bytes each."""
+    if access.kind.startswith("matrix"):
+        return max(1, access.rows // 8)
+    return max(1, access.size // 4)
+
+
+def _picker(places: tuple[int, ...]) -> itemgetter[Any]:
+    """A function that takes entries out of a scoreboard, always as a tuple."""
+    distinct = tuple(dict.fromkeys(places)) or (0,)
+    return itemgetter(*distinct) if len(distinct) > 1 else itemgetter(distinct[0], distinct[0])

@@ -1,0 +1,248 @@
+"""From counters to Nsight Compute's metrics. Only what the model has is there; definitions as hardware counts, checked
+against an H200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tcsim.arch import Arch, Timing
+from tcsim.execute.cta import Geometry
+from tcsim.launch.occupancy import SUB_PARTITIONS, Occupancy
+from tcsim.profile import STALL_REASONS
+from tcsim.timing.gpu import TimedRun
+from tcsim.timing.issue import Unit
+from tcsim.timing.scoreboard import REASON, REASONS
+from tcsim.timing.tensor_core import TENSOR_PIPE, tensor_kind
+
+__all__ = ["launch_metrics", "stall_totals"]
+
+Number = int | float
+
+
+def stall_totals(run: TimedRun) -> dict[str, int]:
+    """Warp-cycles by reason, over the launch."""
+    return {reason: sum(run.counters.stalls[code::REASONS]) for reason, code in REASON.items()}
+
+
+def launch_metrics(
+    run: TimedRun, geometry: Geometry, residency: Occupancy, arch: Arch, timing: Timing
+) -> dict[str, Number]:
+    """All metrics of a launch, by Nsight Compute's names, in the order of its sections."""
+    made = _Metrics(run, geometry, residency, arch, timing)
+    parts = (
+        made.time(),
+        made.instructions(),
+        made.schedulers(),
+        made.pipes(),
+        made.l1(),
+        made.l2_and_dram(),
+        made.launch(),
+    )
+    metrics = {name: value for part in parts for name, value in part}
+    return metrics | dict(made.throughputs(metrics))
+
+
+def _ratio(part: Number, whole: Number) -> float:
+    return part / whole if whole else 0.0
+
+
+def _percent(part: Number, whole: Number) -> float:
+    return 100.0 * _ratio(part, whole)
+
+
+class _Metrics:
+    def __init__(self, run: TimedRun, geometry: Geometry, residency: Occupancy, arch: Arch, timing: Timing) -> None:
+        self.run, self.geometry, self.residency, self.arch, self.timing = run, geometry, residency, arch, timing
+        self.stalls = stall_totals(run)
+        self.active = sum(run.counters.sm_active)  # cycles, over SMs
+        self.seconds = run.cycles / timing.clocks.sm_hz
+        table = run.table
+        self.program = table.program
+        executed, active, executing = (run.counts[:, column].tolist() for column in range(3))
+        costly = [entry for entry in table.entries if not entry.free]
+        self.costs = {entry.pc: table.cost(entry.pc) for entry in costly}
+        self.units = {entry.pc: entry.unit for entry in costly}
+        self.executed = {entry.pc: executed[entry.pc] for entry in costly}
+        self.machine = {entry.pc: executed[entry.pc] * entry.slots for entry in costly}
+        self.threads = sum(active[entry.pc] * entry.slots for entry in costly)
+        self.threads_on = sum(executing[entry.pc] * entry.slots for entry in costly)
+        self.kinds = {pc: access.kind for pc, access in enumerate(self.program.memory) if access is not None}
+
+    # ------------------------------------------------------------------------------------------- time, instructions
+
+    def time(self) -> Iterator[tuple[str, Number]]:
+        per_sm = self.run.counters.sm_active
+        yield "gpu__time_duration.sum", self.seconds * 1e9
+        yield "sm__cycles_elapsed.max", self.run.cycles
+        yield "gpc__cycles_elapsed.max", self.run.cycles
+        yield "sm__cycles_elapsed.avg.per_second", self.timing.clocks.sm_hz
+        yield "sm__cycles_active.avg", self.active / len(per_sm)
+        yield "sm__cycles_active.max", max(per_sm)
+        yield "sm__cycles_active.min", min(per_sm)
+        yield "sm__cycles_active.sum", self.active
+
+    def instructions(self) -> Iterator[tuple[str, Number]]:
+        total = sum(self.machine.values())
+        yield "smsp__inst_executed.sum", total
+        yield "smsp__inst_issued.sum", self.stalls["selected"]
+        yield "smsp__thread_inst_executed.sum", self.threads
+        yield "smsp__thread_inst_executed_pred_on.sum", self.threads_on
+        yield "smsp__thread_inst_executed_per_inst_executed.ratio", _ratio(self.threads, total)
+        timing, opcodes = self.program.timing, self.program.opcodes
+        groups = {
+            "branch": [pc for pc in self.costs if timing[pc] == "branch" or self.units[pc] == Unit.EXIT],
+            "global_ld": [pc for pc in self.costs if timing[pc] == "load.global"],
+            "global_st": [pc for pc in self.costs if timing[pc] == "store.global"],
+            "ldgsts": [pc for pc in self.costs if self.units[pc] == Unit.COPY],
+            "ldsm": [pc for pc in self.costs if opcodes[pc].startswith("ldmatrix")],
+            "shared_ld": [pc for pc in self.costs if timing[pc] == "load.shared"],
+            "shared_st": [pc for pc in self.costs if timing[pc] == "store.shared"],
+        }
+        for name, pcs in groups.items():
+            yield f"smsp__inst_executed_op_{name}.sum", sum(self.executed[pc] for pc in pcs)
+
+    # ------------------------------------------------------------------------------------------ schedulers and pipes
+
+    def schedulers(self) -> Iterator[tuple[str, Number]]:
+        counters, issued = self.run.counters, self.stalls["selected"]
+        sub_cycles = SUB_PARTITIONS * self.active
+        eligible = issued + self.stalls["not_selected"]
+        per_sm = _ratio(counters.warp_cycles, self.active)
+        yield "smsp__issue_active.sum", issued
+        yield "smsp__issue_active.avg.per_cycle_active", _ratio(issued, sub_cycles)
+        yield "smsp__warps_active.avg.per_cycle_active", _ratio(counters.warp_cycles, sub_cycles)
+        yield "smsp__warps_eligible.avg.per_cycle_active", _ratio(eligible, sub_cycles)
+        yield "sm__warps_active.avg.per_cycle_active", per_sm
+        yield "sm__warps_active.avg.pct_of_peak_sustained_active", _percent(per_sm, self.arch.limits.max_warps_per_sm)
+        yield "smsp__average_warp_latency_per_inst_issued.ratio", _ratio(counters.warp_cycles, issued)
+        executed = sum(self.machine.values())
+        yield "smsp__average_warps_active_per_inst_executed.ratio", _ratio(counters.warp_cycles, executed)
+        yield "sm__warps_launched.sum", counters.warps
+        yield "sm__ctas_launched.sum", counters.ctas
+        for reason in STALL_REASONS:
+            name = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+            yield name, _ratio(self.stalls[reason], issued)
+
+    def pipes(self) -> Iterator[tuple[str, Number]]:
+        """Instructions and activity of each pipe. Queued pipes are of the LSU, whose activity is its data port's."""
+        instructions: dict[str, int] = {}
+        activity: dict[str, int] = {}
+        specs = self.timing.chip.pipes
+        for pc, cost in self.costs.items():
+            metric = specs[cost.pipe].metric
+            slots = self.machine[pc]
+            kinds = [metric]
+            if cost.pipe == TENSOR_PIPE:
+                kinds.append(f"tensor_op_{tensor_kind(self.program.timing[pc])}")
+                slots = self.executed[pc] * cost.repeats
+            for kind in kinds:
+                instructions[kind] = instructions.get(kind, 0) + slots
+                activity[kind] = activity.get(kind, 0) + self.executed[pc] * cost.active
+        for kind in sorted(
+            {spec.metric for spec in specs.values()} | {f"tensor_op_{x}" for x in ("hmma", "imma", "dmma")}
+        ):
+            yield f"sm__inst_executed_pipe_{kind}.sum", instructions.get(kind, 0)
+        for kind in ("alu", "fma", "fp64", "xu", "tensor", "tensor_op_hmma", "tensor_op_imma", "tensor_op_dmma"):
+            share = _percent(activity.get(kind, 0), SUB_PARTITIONS * self.active)
+            yield f"sm__pipe_{kind}_cycles_active.avg.pct_of_peak_sustained_active", share
+
+    # ----------------------------------------------------------------------------------------------------- memory
+
+    def l1(self) -> Iterator[tuple[str, Number]]:
+        counters = self.run.counters
+        loads = [pc for pc, kind in self.kinds.items() if "load" in kind]
+        stores = [pc for pc, kind in self.kinds.items() if "store" in kind]
+        copies = [pc for pc, kind in self.kinds.items() if kind == "copy"]
+        for name, values in (
+            ("data_pipe_lsu_wavefronts", counters.wavefronts),
+            ("data_bank_conflicts_pipe_lsu", counters.conflicts),
+        ):
+            total = sum(values) - sum(values[pc] for pc in copies)
+            yield f"l1tex__{name}_mem_shared.sum", total
+            yield f"l1tex__{name}_mem_shared_op_ld.sum", sum(values[pc] for pc in loads)
+            yield f"l1tex__{name}_mem_shared_op_st.sum", sum(values[pc] for pc in stores)
+        conflicts = sum(counters.conflicts[pc] for pc in copies)
+        yield "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum", conflicts
+        yield "l1tex__data_pipe_lsu_wavefronts.sum", counters.port_cycles
+        yield "l1tex__lsuin_requests.sum", sum(n for pc, n in self.machine.items() if self._on_lsu(pc))
+        for space in ("global", "local"):
+            for op, pcs in (("ld", [*loads, *copies]), ("st", stores)):
+                mine = [pc for pc in pcs if self.program.timing[pc].endswith(".local") == (space == "local")]
+                sectors = sum(counters.sectors[pc] for pc in mine)
+                requests = sum(counters.requests[pc] for pc in mine)
+                yield f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}.sum", sectors
+                yield f"l1tex__t_requests_pipe_lsu_mem_{space}_op_{op}.sum", requests
+                if op == "ld":
+                    hits = sum(counters.l1_hits[pc] for pc in mine)
+                    yield f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup_hit.sum", hits
+                    name = f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_{space}_op_{op}.ratio"
+                    yield name, _ratio(sectors, requests)
+        yield "l1tex__t_sector_hit_rate.pct", _percent(sum(counters.l1_hits), sum(counters.sectors))
+
+    def _on_lsu(self, pc: int) -> bool:
+        return self.timing.chip.pipes[self.costs[pc].pipe].metric == "lsu"
+
+    def l2_and_dram(self) -> Iterator[tuple[str, Number]]:
+        l2, dram = self.run.l2, self.run.dram
+        sectors = l2.read_sectors + l2.write_sectors + l2.atomic_sectors
+        fabric = l2.fabric_sectors
+        yield "lts__t_requests.sum", l2.requests
+        yield "lts__t_sectors.sum", sectors + fabric
+        yield "lts__t_sectors_op_read.sum", l2.read_sectors + fabric
+        yield "lts__t_sectors_op_write.sum", l2.write_sectors
+        yield "lts__t_sectors_srcunit_tex.sum", sectors
+        hits = l2.read_hits + l2.write_sectors + l2.atomic_sectors
+        yield "lts__t_sectors_srcunit_tex_lookup_hit.sum", hits
+        yield "lts__t_sectors_srcunit_ltcfabric.sum", fabric
+        yield "lts__t_sector_hit_rate.pct", _percent(hits + l2.fabric_hits, sectors + fabric)
+        yield "lts__d_sectors_fill_device.sum", l2.fills
+        yield "dram__bytes_read.sum", dram.bytes_read
+        yield "dram__bytes_write.sum", dram.bytes_written
+        yield "dram__sectors_read.sum", dram.bytes_read // 32
+        yield "dram__sectors_write.sum", dram.bytes_written // 32
+        yield "dram__bytes.sum.per_second", _ratio(dram.bytes_read + dram.bytes_written, self.seconds)
+
+    def throughputs(self, metrics: dict[str, Number]) -> Iterator[tuple[str, float]]:
+        """Percentages of peak rates, over the whole launch; of several units, the busiest that is modelled."""
+        elapsed = self.arch.limits.sms * self.run.cycles
+        inside = _ratio(self.active, elapsed)
+        l1 = _percent(self.run.counters.port_cycles, self.active)
+        spec = self.timing.chip.l2
+        l2 = _percent(self.run.l2.requests, self.run.l2.slices * spec.clock_hz * self.seconds)
+        peak = self.timing.dram.peak_bytes_per_second
+        dram = _percent(metrics["dram__bytes.sum.per_second"], peak)
+        pipes = [value for name, value in metrics.items() if name.startswith("sm__pipe_")]
+        issue = 100.0 * metrics["smsp__issue_active.avg.per_cycle_active"]
+        yield "l1tex__throughput.avg.pct_of_peak_sustained_active", l1
+        yield "lts__throughput.avg.pct_of_peak_sustained_elapsed", l2
+        yield "dram__throughput.avg.pct_of_peak_sustained_elapsed", dram
+        yield "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", dram
+        yield "sm__throughput.avg.pct_of_peak_sustained_elapsed", inside * max(issue, *pipes)
+        yield "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed", max(inside * l1, l2, dram)
+
+    # ------------------------------------------------------------------------------------------------------ launch
+
+    def launch(self) -> Iterator[tuple[str, Number]]:
+        limits, residency, geometry = self.arch.limits, self.residency, self.geometry
+        unit = limits.register_allocation_unit // 32
+        yield "launch__grid_size", geometry.ctas
+        yield "launch__block_size", geometry.threads
+        yield "launch__thread_count", geometry.ctas * geometry.threads
+        yield "launch__registers_per_thread", self.program.registers_per_thread
+        yield "launch__registers_per_thread_allocated", -(-self.program.registers_per_thread // unit) * unit
+        yield "launch__waves_per_multiprocessor", _ratio(geometry.ctas, limits.sms * residency.ctas)
+        yield "launch__sm_count", limits.sms
+        yield "launch__shared_mem_per_block_static", self.program.static_shared
+        yield "launch__shared_mem_per_block_dynamic", geometry.dynamic_shared
+        yield "launch__shared_mem_per_block_driver", limits.shared_reserved_per_cta
+        total = self.program.static_shared + geometry.dynamic_shared + limits.shared_reserved_per_cta
+        rounded = -(-total // limits.shared_allocation_unit) * limits.shared_allocation_unit
+        yield "launch__shared_mem_per_block_allocated", rounded
+        yield "launch__shared_mem_config_size", self.run.shared_configured
+        yield "launch__occupancy_limit_blocks", residency.by_ctas
+        yield "launch__occupancy_limit_registers", residency.by_registers
+        yield "launch__occupancy_limit_shared_mem", residency.by_shared
+        yield "launch__occupancy_limit_warps", residency.by_warps
+        warps = residency.ctas * geometry.warps
+        yield "sm__maximum_warps_per_active_cycle_pct", _percent(warps, limits.max_warps_per_sm)

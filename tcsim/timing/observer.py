@@ -1,0 +1,153 @@
+"""Observers of a timed launch: timelines, race checkers, step viewers. All attach through one protocol.
+
+With none attached the model pays nothing: the classes here replace the SM and its sub-partitions by ones that also
+tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from tcsim.profile import STALL_REASONS
+from tcsim.timing.issue import Entry, Unit
+from tcsim.timing.lsu import Lsu
+from tcsim.timing.scoreboard import REASONS, SHIFT
+from tcsim.timing.sm import LaunchContext, Sm
+from tcsim.timing.sub_partition import SubPartition
+from tcsim.timing.warp import ResidentCta, Warp
+
+__all__ = ["ObservedSm", "Observer", "Place", "SilentObserver"]
+
+
+class Place(NamedTuple):
+    """A warp: the SM and sub-partition it is on, its CTA (number in launch order) and its number in the CTA."""
+
+    sm: int
+    sub_partition: int
+    cta: int
+    warp: int
+
+
+class Observer(Protocol):
+    """What can be observed. Cycles are SM cycles since the launch; ``pc`` is the index of an instruction in the
+    program. Calls of one SM come in the order of time, those of different SMs interleave.
+    """
+
+    def issue(self, cycle: int, place: Place, pc: int) -> None:
+        """A warp issues an instruction."""
+
+    def stall(self, cycle: int, place: Place, pc: int, reason: str, cycles: int) -> None:
+        """Before that, from ``cycle`` on, it was stalled for ``cycles``; several reasons follow one another."""
+
+    def access(self, cycle: int, place: Place, pc: int, sectors: tuple[int, ...], wavefronts: int, ready: int) -> None:
+        """It accesses memory: 32-byte sectors of device memory (address / 32), or wavefronts of shared memory; done in
+        cycle ``ready``.
+        """
+
+    def barrier(self, cycle: int, places: Sequence[Place]) -> None:
+        """A CTA barrier opens, and lets these warps go on."""
+
+    def task_start(self, cycle: int, sm: int, cta: int) -> None:
+        """A CTA starts on an SM."""
+
+    def task_end(self, cycle: int, sm: int, cta: int) -> None:
+        """A CTA has ended."""
+
+
+class SilentObserver:
+    """Takes every call and does nothing: a base for observers that want only some."""
+
+    def issue(self, cycle: int, place: Place, pc: int) -> None: ...
+
+    def stall(self, cycle: int, place: Place, pc: int, reason: str, cycles: int) -> None: ...
+
+    def access(
+        self, cycle: int, place: Place, pc: int, sectors: tuple[int, ...], wavefronts: int, ready: int
+    ) -> None: ...
+
+    def barrier(self, cycle: int, places: Sequence[Place]) -> None: ...
+
+    def task_start(self, cycle: int, sm: int, cta: int) -> None: ...
+
+    def task_end(self, cycle: int, sm: int, cta: int) -> None: ...
+
+
+def _place(warp: Warp) -> Place:
+    return Place(warp.sub.sm.number, warp.sub.number, warp.cta.number, warp.number)
+
+
+class _ObservedSubPartition(SubPartition):
+    sm: ObservedSm
+
+    def issue(self, warp: Warp, now: int) -> None:
+        entry, index = warp.entry, warp.index
+        payload, words = warp.payload, warp.words
+        super().issue(warp, now)
+        place = _place(warp)
+        for observer in self.sm.observers:
+            observer.issue(now, place, entry.pc)
+        if Unit.LOAD <= entry.unit <= Unit.COPY and payload[index] >= 0:
+            sectors, wavefronts = _payload(entry, words, payload[index])
+            ready = max(
+                (warp.scoreboard[at] >> SHIFT for at in entry.writes), default=max(warp.copies, warp.stores_done, now)
+            )
+            for observer in self.sm.observers:
+                observer.access(now, place, entry.pc, sectors, wavefronts, ready)
+
+    def _account(self, warp: Warp, entry: Entry, now: int) -> None:
+        row = slice(entry.row + 1, entry.row + REASONS)
+        before = self._stalls[row]
+        cycle = warp.last + 1
+        super()._account(warp, entry, now)
+        for reason, old, new in zip(STALL_REASONS[1:], before, self._stalls[row], strict=True):
+            if new > old:
+                for observer in self.sm.observers:
+                    observer.stall(cycle, _place(warp), entry.pc, reason, new - old)
+                cycle += new - old
+
+
+def _payload(entry: Entry, words: list[int], at: int) -> tuple[tuple[int, ...], int]:
+    sectors: list[int] = []
+    wavefronts = 0
+    for _ in range(entry.parts + (entry.unit == Unit.COPY)):
+        count = words[at]
+        if words[at + 1] < 0:
+            wavefronts += count
+            at += 2
+        else:
+            sectors += words[at + 1 : at + 1 + count]
+            at += 1 + count
+    return tuple(sectors), wavefronts
+
+
+class ObservedSm(Sm):
+    """An SM that tells its observers what happens. Times are those of an :class:`~tcsim.timing.sm.Sm`."""
+
+    sub_partition_class = _ObservedSubPartition
+
+    def __init__(self, number: int, lsu: Lsu, launch: LaunchContext, observers: Sequence[Observer]) -> None:
+        super().__init__(number, lsu, launch)
+        self.observers = tuple(observers)
+
+    def _charge(self, warp: Warp, entry: Entry, reason: int, cycles: int) -> None:
+        if cycles:
+            for observer in self.observers:
+                observer.stall(warp.last + 1, _place(warp), entry.pc, STALL_REASONS[reason], cycles)
+        super()._charge(warp, entry, reason, cycles)
+
+    def _release(self, warps: list[Warp], now: int) -> None:
+        places = [_place(warp) for warp in warps]
+        super()._release(warps, now)
+        for observer in self.observers:
+            observer.barrier(now + self.lsu.shared.barrier_release, places)
+
+    def _start(self, number: int, dispatched: int, now: int) -> None:
+        super()._start(number, dispatched, now)
+        for observer in self.observers:
+            observer.task_start(now, self.number, number)
+
+    def _end(self, cta: ResidentCta, now: int) -> None:
+        super()._end(cta, now)
+        for observer in self.observers:
+            observer.task_end(now, self.number, cta.number)

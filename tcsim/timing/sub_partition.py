@@ -1,0 +1,196 @@
+"""A sub-partition of an SM: a warp scheduler with its pipes, issuing at most one instruction a cycle.
+
+Nothing is done for cycles in which nothing happens. A warp that has issued works out from the scoreboard when its next
+instruction can issue; until then it is *pending*, afterwards *ready* and only waits for its pipe and its turn. The
+scheduler goes from one cycle in which something can issue to the next (``next``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from tcsim.arch.timing_spec import Chip
+from tcsim.timing.counters import Counters
+from tcsim.timing.issue import NO_WAIT, Entry, IssueTable, Unit
+from tcsim.timing.pipes import make_pipe
+from tcsim.timing.scoreboard import REASON, SHIFT
+from tcsim.timing.units import NEVER
+from tcsim.timing.warp import Warp
+
+if TYPE_CHECKING:
+    from tcsim.timing.sm import Sm
+
+__all__ = ["SubPartition"]
+
+_SELECTED = REASON["selected"]
+_NOT_SELECTED = REASON["not_selected"]
+_LONG = REASON["long_scoreboard"]
+_WAIT = REASON["wait"]
+_MEMBAR = REASON["membar"]
+_MASK = (1 << SHIFT) - 1
+assert _SELECTED == 0
+
+
+class SubPartition:
+    """``next``: the first cycle in which something may issue. ``warps``: how many are resident. ``address_free``: when
+    its address generation takes another instruction. ``execute``: for each :class:`~tcsim.timing.issue.Unit`, what does
+    the instruction once it has issued.
+    """
+
+    def __init__(self, sm: Sm, number: int, chip: Chip, table: IssueTable, counters: Counters) -> None:
+        self.sm, self.number = sm, number
+        self.pipes = [make_pipe(chip.pipes[name]) for name in table.pipes]
+        self.execute: list[Callable[[SubPartition, Warp, Entry, int], None]] = []
+        self.next = NEVER
+        self.warps = 0
+        self.address_free = 0
+        self._entries = table.entries
+        self._stalls = counters.stalls
+        self._greedy = chip.scheduler.greedy
+        self._order = -1 if chip.scheduler.order == "youngest" else 1
+        self._guard_delay = chip.scheduler.guard_delay << SHIFT
+        self._pending: list[tuple[int, int, Warp]] = []  # a heap by the cycle in which they become ready
+        self._ready: list[Warp] = []  # in the order in which they are to be chosen
+        self._last: Warp | None = None
+        self._earliest = 0  # the first cycle after the last issue
+
+    # ------------------------------------------------------------------------------------------------------ choosing
+
+    def choose(self, now: int) -> Warp | None:
+        """The warp that issues in cycle ``now``, which must be ``next``; None if none can, after which ``next`` is
+        later.
+        """
+        pending = self._pending
+        while pending and pending[0][0] <= now:
+            self._make_ready(heappop(pending)[2])
+        ready = self._ready
+        last = self._last
+        if self._greedy and last in ready and last.pipe.free <= now:
+            return last
+        soonest = pending[0][0] if pending else NEVER
+        for warp in ready:
+            free = warp.pipe.free
+            if free <= now:
+                return warp
+            if free < soonest:
+                soonest = free
+        self.next = soonest
+        return None
+
+    def _make_ready(self, warp: Warp) -> None:
+        """All operands are there: the warp competes for its pipe and for the issue slot."""
+        warp.refused = warp.pipe.refused_before(warp.ready_at)
+        ready = self._ready
+        if ready:
+            rank = warp.age * self._order
+            for position, other in enumerate(ready):
+                if rank < other.age * self._order:
+                    ready.insert(position, warp)
+                    return
+        ready.append(warp)
+
+    # ------------------------------------------------------------------------------------------------------- issuing
+
+    def issue(self, warp: Warp, now: int) -> None:
+        """Issue the next instruction of a warp that :meth:`choose` gave for cycle ``now``."""
+        entry = warp.entry
+        self._account(warp, entry, now)
+        self._ready.remove(warp)
+        self._last = warp
+        self._earliest = now + entry.slots
+        warp.last = now + entry.extra_slots
+        if self._ready:
+            self.next = self._earliest
+        elif self._pending:
+            self.next = max(self._pending[0][0], self._earliest)
+        else:
+            self.next = NEVER
+        if entry.unit == Unit.PIPE:
+            pipe = warp.pipe
+            pipe.free = now + entry.busy
+            pipe.reserved += entry.busy - 1
+            pipe.user = warp
+            if entry.writes:
+                value = (now << SHIFT) + entry.result
+                scoreboard = warp.scoreboard
+                for place in entry.writes:
+                    scoreboard[place] = value
+            self.advance(warp, (now << SHIFT) + entry.after)
+        else:
+            self.execute[entry.unit](self, warp, entry, now)
+
+    def _account(self, warp: Warp, entry: Entry, now: int) -> None:
+        """Give each cycle since the last issue its reason: not ready, then refused by the pipe or not selected."""
+        stalls = self._stalls
+        row = entry.row
+        ready_at = warp.ready_at
+        stalls[row] += entry.slots
+        stalled = ready_at - warp.last - 1
+        if stalled > 0:
+            stalls[row + warp.reason] += stalled
+        waited = now - ready_at
+        if waited > 0:
+            pipe = warp.pipe
+            refused = pipe.reserved - warp.refused
+            if refused > waited:
+                refused = waited
+            if refused:
+                stalls[row + (_WAIT if pipe.user is warp else pipe.throttle)] += refused
+            stalls[row + _NOT_SELECTED] += waited - refused
+
+    # ------------------------------------------------------------------------------------------------- going on to next
+
+    def advance(self, warp: Warp, base: int) -> None:
+        """Move a warp on to its next instruction that takes an issue slot, and work out when that can issue.
+
+        ``base``: the earliest cycle for it and why not earlier, as in the scoreboard.
+        """
+        index = warp.index + 1
+        pcs = warp.pcs
+        count = len(pcs)
+        scoreboard = warp.scoreboard
+        entries = self._entries
+        while index < count:
+            entry = entries[pcs[index]]
+            latest = max(entry.operands(scoreboard))
+            if entry.free:  # its result is ready when its operands are
+                for place in entry.writes:
+                    scoreboard[place] = latest
+                index += 1
+                continue
+            warp.index = index
+            warp.entry = entry
+            warp.pipe = self.pipes[entry.pipe]
+            if latest < base:
+                latest = base
+            if entry.guard:
+                guard = scoreboard[entry.guard] + self._guard_delay
+                if latest < guard:
+                    latest = guard
+            if entry.block != warp.block:
+                warp.block = entry.block
+                latest = max(latest, self.sm.fetch(entry.block, base >> SHIFT))
+            if entry.special:
+                latest = max(latest, self._special(warp, entry))
+            warp.ready_at = ready_at = latest >> SHIFT
+            warp.reason = latest & _MASK
+            if ready_at <= self._earliest:
+                self._make_ready(warp)
+                if self._earliest < self.next:
+                    self.next = self._earliest
+            else:
+                heappush(self._pending, (ready_at, warp.age, warp))
+                if ready_at < self.next:
+                    self.next = ready_at
+            return
+        warp.index = index
+        warp.base = base
+        self.sm.dry.append(warp)
+
+    def _special(self, warp: Warp, entry: Entry) -> int:
+        """What an instruction waits for besides its operands: earlier stores, or copies."""
+        if entry.keep_groups != NO_WAIT:
+            return (warp.copies_done(entry.keep_groups) << SHIFT) + _LONG
+        return (warp.stores_done << SHIFT) + _MEMBAR

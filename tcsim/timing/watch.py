@@ -1,0 +1,75 @@
+"""Finds kernels that spin for ever: threads that wait in loops for something no running thread will do.
+
+A *round* is over when every resident CTA has run since the last one. If after a round without any CTA coming or going,
+all their registers and memories and all of device memory are byte for byte what they were after an earlier one, nothing
+will ever change (Brent's cycle detection, as in :mod:`tcsim.execute.grid`).
+"""
+
+from __future__ import annotations
+
+from tcsim.execute.cta import CtaSlot
+from tcsim.execute.faults import deadlock
+from tcsim.memory import DeviceMemory
+
+__all__ = ["SpinWatch"]
+
+PATIENT_ROUNDS = 4
+"""Rounds before looking: few kernels run that long without a CTA ending."""
+
+
+class SpinWatch:
+    """Told of every CTA that starts, runs and ends on the chip."""
+
+    def __init__(self, memory: DeviceMemory) -> None:
+        self._memory = memory
+        self._resident: dict[int, CtaSlot] = {}
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ran: set[int] = set()
+        self._rounds = 0
+        self._power = 1
+        self._kept: tuple[int, int] | None = None  # hashes of where all threads were, and of everything
+
+    def started(self, slot: CtaSlot) -> None:
+        """A CTA occupies a slot."""
+        self._resident[slot.number] = slot
+        self._forget()
+
+    def ended(self, slot: CtaSlot) -> None:
+        """It has ended."""
+        del self._resident[slot.number]
+        self._forget()
+
+    def ran(self, slot: CtaSlot) -> None:
+        """A CTA has executed some instructions. Raises DeadlockError if all that are resident will spin for ever."""
+        self._ran.add(slot.number)
+        if len(self._ran) < len(self._resident):
+            return
+        self._ran.clear()
+        self._rounds += 1
+        if self._rounds <= PATIENT_ROUNDS:
+            return
+        places = hash(tuple(resident.arrays.pc.tobytes() for resident in self._resident.values()))
+        if self._kept is not None and self._kept[0] == places and self._kept[1] == self._everything():
+            raise deadlock(slot, spinning=True)
+        if self._kept is None or self._rounds >= 2 * self._power:
+            self._power = self._rounds
+            self._kept = places, self._everything()
+
+    def _everything(self) -> int:
+        states = []
+        for slot in self._resident.values():
+            arrays = slot.arrays
+            parts = (
+                arrays.blocks,
+                arrays.pc,
+                arrays.mask,
+                arrays.state,
+                arrays.awaits,
+                arrays.arrived,
+                slot.shared,
+                slot.local,
+            )
+            states.append(hash(tuple(part.tobytes() for part in parts)))
+        return hash((tuple(states), self._memory.fingerprint()))
