@@ -1,0 +1,5 @@
+"""The command line of tcsim."""
+
+from tcsim.cli.app import main
+
+__all__ = ["main"]

@@ -1,0 +1,238 @@
+"""The command line: ``tcsim run | profile | verify | record | isa | arch``.
+
+Exit codes: 0 well, 1 a mismatch with recorded hardware outputs, 2 a user's error (told in one message on standard error).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+import tcsim
+from tcsim.cli import arch_commands, isa_commands
+from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
+from tcsim.errors import TcsimError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tcsim",
+    help="Run NVIDIA GPU kernels without a GPU: bit for bit, with cycles and a profile.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(isa_commands.app, name="isa", help="The instructions that tcsim executes.")
+app.add_typer(arch_commands.app, name="arch", help="The GPUs that tcsim knows.")
+
+_ROLES = {"--arg": "arg", "-a": "arg", "--out": "out", "-o": "out", "--inout": "inout"}
+
+
+class _OrderedCommand(TyperCommand):
+    """Keeps the order in which ``--arg``, ``--out`` and ``--inout`` were typed: it is the kernel's parameter order."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ordered: list[tuple[str, str]] = []
+        for index, word in enumerate(args):
+            name, equals, value = word.partition("=")
+            if name in _ROLES and (equals or index + 1 < len(args)):
+                ordered.append((_ROLES[name], value if equals else args[index + 1]))
+        ctx.meta["arguments"] = tuple(ordered)
+        return super().parse_args(ctx, args)
+
+
+Target = Annotated[str, typer.Argument(help="a bundle folder, a .ptx file, or a .cu file (needs NVRTC)", show_default=False)]
+Kernel = Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")]
+Grid = Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")]
+Block = Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")]
+Shared = Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")]
+DeviceName = Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, a100, sm_90, ... (tcsim arch list)")]
+Args = Annotated[
+    list[str] | None,
+    typer.Option("--arg", "-a", help="an input: f16[1024,1024]:normal, i32:1024, f32:0.5, u8[64]:file(data.bin)"),
+]
+Outs = Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array: f32[1024,1024]")]
+InOuts = Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")]
+Fmad = Annotated[bool, typer.Option("--fmad/--no-fmad", help="contract multiplies and adds as ptxas does")]
+Save = Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz file")]
+
+
+def _options(
+    ctx: typer.Context, kernel: str, grid: str, block: str, shared: int, device: str, fmad: bool
+) -> LaunchOptions:
+    return LaunchOptions(kernel, grid, block, shared, device, fmad, ctx.meta.get("arguments", ()))
+
+
+def _save(launch: PreparedLaunch, outputs: Any, path: Path) -> None:
+    import numpy as np
+
+    np.savez_compressed(path, **outputs)
+    typer.echo(f"outputs written to {path}")
+
+
+@app.command(cls=_OrderedCommand)
+def run(
+    ctx: typer.Context,
+    target: Target,
+    kernel: Kernel = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = 0,
+    arg: Args = None,
+    out: Outs = None,
+    inout: InOuts = None,
+    device: DeviceName = "",
+    fmad: Fmad = True,
+    save: Save = None,
+) -> None:
+    """Run a kernel and show its outputs. A bundle needs nothing else; a file takes its launch from the options.
+
+    Arguments are given in the kernel's parameter order, inputs and outputs mixed as they come.
+    """
+    launch = prepare(target, _options(ctx, kernel, grid, block, shared, device, fmad))
+    launch.run()
+    outputs = launch.outputs()
+    typer.echo(f"{launch.function.name} on {launch.device.name}: done")
+    for line in outputs_summary(launch, outputs):
+        typer.echo(f"  {line}")
+    if save is not None:
+        _save(launch, outputs, save)
+
+
+@app.command(cls=_OrderedCommand)
+def profile(
+    ctx: typer.Context,
+    target: Target,
+    kernel: Kernel = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = 0,
+    arg: Args = None,
+    out: Outs = None,
+    inout: InOuts = None,
+    device: DeviceName = "",
+    fmad: Fmad = True,
+    save: Save = None,
+    json: Annotated[bool, typer.Option("--json", help="print JSON (versioned schema)")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="print CSV as ncu --csv does")] = False,
+    section: Annotated[list[str] | None, typer.Option("--section", help="only this section, such as SpeedOfLight")] = None,
+) -> None:
+    """Run a kernel with its time predicted, and print the report in Nsight Compute's sections."""
+    from tcsim.report.data import to_csv, to_json
+    from tcsim.report.sections import SECTIONS
+    from tcsim.report.text import render
+
+    known = [s.identifier for s in SECTIONS] + ["SourceCounters"]
+    for name in section or []:
+        if name not in known:
+            raise TcsimError(f"--section {name!r}: one of {', '.join(known)}")
+    launch = prepare(target, _options(ctx, kernel, grid, block, shared, device, fmad))
+    with tcsim.Profiler() as profiler:
+        launch.run()
+    if json:
+        typer.echo(to_json(profiler.launches), nl=False)
+    elif csv:
+        typer.echo(to_csv(profiler.launches), nl=False)
+    else:
+        for each in profiler.launches:
+            typer.echo(render(each, section or ()))
+        _beside_hardware(launch, profiler.launches[-1])
+    if save is not None:
+        _save(launch, launch.outputs(), save)
+
+
+def _beside_hardware(launch: PreparedLaunch, profile: Any) -> None:
+    """For a recorded bundle run on the device it was recorded on: the prediction beside Nsight Compute's measurement."""
+    recorded = launch.bundle.metrics
+    if not recorded or launch.bundle.device != launch.device.name:
+        return
+    names = [name for name in _BESIDE if name in recorded and name in profile.metrics]
+    if not names:
+        return
+    typer.echo(f"    Beside the hardware ({launch.bundle.provenance.get('gpu', launch.device.name)}, Nsight Compute):")
+    typer.echo(f"    {'Metric':52} {'tcsim':>14} {'hardware':>14} {'error':>8}")
+    for name in names:
+        predicted, measured = float(profile.metrics[name]), float(recorded[name].value)
+        error = f"{100 * (predicted / measured - 1):+.1f} %" if measured else ("0.0 %" if predicted == 0 else "-")
+        typer.echo(f"    {name:52} {predicted:14,.0f} {measured:14,.0f} {error:>8}")
+
+
+_BESIDE = (
+    "sm__cycles_elapsed.max",
+    "sm__cycles_active.avg",
+    "gpu__time_duration.sum",
+    "smsp__inst_executed.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "dram__bytes_read.sum",
+)
+
+
+@app.command()
+def verify(
+    bundles: Annotated[list[str], typer.Argument(help="bundle folders")],
+    device: DeviceName = "",
+) -> None:
+    """Run recorded bundles and compare every output byte with the hardware's. Exit code 1 on a mismatch."""
+    equal = True
+    for target in bundles:
+        launch = prepare(target, LaunchOptions(device=device))
+        launch.run()
+        for comparison in launch.bundle.compare(launch.outputs()):
+            typer.echo(f"{launch.bundle.name}: {comparison}")
+            equal = equal and comparison.equal
+    if not equal:
+        raise typer.Exit(1)
+
+
+@app.command(cls=_OrderedCommand)
+def record(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(help="a suite (.toml), a bundle to record again, a .ptx or a .cu file")],
+    to: Annotated[Path, typer.Option("--to", help="folder that gets a bundle folder per launch")] = Path("traces"),
+    kernel: Kernel = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = 0,
+    arg: Args = None,
+    out: Outs = None,
+    inout: InOuts = None,
+    fmad: Fmad = True,
+    only: Annotated[list[str] | None, typer.Option("--only", help="launches of a suite to record (default: all)")] = None,
+    metrics: Annotated[bool, typer.Option("--metrics/--no-metrics", help="also collect Nsight Compute metrics")] = True,
+) -> None:
+    """Launch on a real GPU through CuPy and save a bundle: outputs, Nsight Compute metrics, provenance."""
+    import gpu_ref
+
+    if target.endswith(".toml"):
+        failures = gpu_ref.record_suite(target, to, only or [], metrics)
+        for failure in failures:
+            typer.echo(f"FAILED {failure}", err=True)
+        if failures:
+            raise typer.Exit(1)
+        return
+    bundle = target_bundle(target, _options(ctx, kernel, grid, block, shared, "", fmad))
+    recorded = gpu_ref.record(bundle, to, metrics)
+    typer.echo(f"recorded {recorded.folder}")
+
+
+def main(arguments: Iterable[str] | None = None) -> int:
+    """Entry point: run a command and return its exit code."""
+    try:
+        app(args=list(arguments) if arguments is not None else None)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except TcsimError as problem:
+        print(f"tcsim: {problem}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader of a pipe has gone, as `| head` does
+        sys.stdout = None
+        return 0
+    return 0

@@ -1,0 +1,1 @@
+"""Reports of profiles: text, JSON, CSV."""
