@@ -5,16 +5,23 @@ Shaped like CuPy: the same script runs on either. See README.md.
 
 from tcsim.array import asarray, asnumpy, empty, empty_like, full, ndarray, ones, zeros, zeros_like
 from tcsim.device import Device, current_device
+from tcsim.errors import DeadlockError, DeviceError, KernelFault, LaunchError, TcsimError, UnsupportedError
 from tcsim.module import Function, RawKernel, RawModule
 from tcsim.profiler import Profiler
 
 __version__ = "0.1.0"
 __all__ = [
+    "DeadlockError",
     "Device",
+    "DeviceError",
     "Function",
+    "KernelFault",
+    "LaunchError",
     "Profiler",
     "RawKernel",
     "RawModule",
+    "TcsimError",
+    "UnsupportedError",
     "asarray",
     "asnumpy",
     "current_device",

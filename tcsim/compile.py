@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import sys
 from functools import cache
@@ -38,9 +39,13 @@ def _nvrtc() -> ctypes.CDLL | None:
     toolkit = sorted(Path("/usr/local").glob("cuda*/lib64/libnvrtc.so"), reverse=True)
     for name in (*names, *map(str, toolkit), "libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"):
         try:
-            return ctypes.CDLL(name)
+            library = ctypes.CDLL(name)
+            # NVRTC opens this one by its bare name; it finds what is loaded already.
+            for builtins in Path(name).parent.glob("libnvrtc-builtins.so.*"):
+                ctypes.CDLL(str(builtins))
         except OSError:
             continue
+        return library
     return None
 
 
@@ -49,8 +54,29 @@ def nvrtc_available() -> bool:
     return _nvrtc() is not None
 
 
-def compile_cuda(source: str, sm: int, options: tuple[str, ...] = (), path: str | None = None) -> str:
-    """PTX of CUDA C for ``sm_XX``, with source lines. Raises CompileError, or TcsimError if NVRTC is missing."""
+def _include_folders() -> list[Path]:
+    """Where ``cuda_fp16.h`` and its like are: beside NVRTC in the pip packages, else in a CUDA toolkit."""
+    roots = [root for entry in sys.path if entry for root in sorted((Path(entry) / "nvidia").glob("*/include"))]
+    roots += [Path(os.environ[name]) / "include" for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    roots += [Path("/usr/local/cuda/include")]
+    found = next((root for root in roots if (root / "cuda_fp16.h").is_file()), None)
+    if found is None:
+        return []
+    return [found, *(folder for folder in (found / "cccl",) if folder.is_dir())]
+
+
+def compile_cuda(
+    source: str,
+    sm: int,
+    options: tuple[str, ...] = (),
+    path: str | None = None,
+    names: tuple[str, ...] = (),
+) -> tuple[str, dict[str, str]]:
+    """PTX of CUDA C for ``sm_XX`` with source lines, and the names in it of the C++ expressions ``names``.
+
+    CUDA's own headers are found by themselves, those beside ``path`` too. Raises CompileError, or TcsimError if NVRTC is
+    missing.
+    """
     library = _nvrtc()
     if library is None:
         raise TcsimError(
@@ -60,18 +86,29 @@ def compile_cuda(source: str, sm: int, options: tuple[str, ...] = (), path: str 
     flags = [f"--gpu-architecture=compute_{sm}", "--generate-line-info", *options]
     if any(o.startswith(("-arch", "--gpu-architecture")) for o in options):
         flags.remove(f"--gpu-architecture=compute_{sm}")
+    folders = ([Path(path).resolve().parent] if path else []) + _include_folders()
+    flags += [f"--include-path={folder}" for folder in folders]
     program = ctypes.c_void_p()
     name = (path or "kernel.cu").encode()
     _check(library, library.nvrtcCreateProgram(ctypes.byref(program), source.encode(), name, 0, None, None))
     try:
+        for expression in names:
+            _check(library, library.nvrtcAddNameExpression(program, expression.encode()))
         encoded = (ctypes.c_char_p * len(flags))(*(flag.encode() for flag in flags))
         status = library.nvrtcCompileProgram(program, len(flags), encoded)
         if status != 0:
             log = _text(library.nvrtcGetProgramLogSize, library.nvrtcGetProgramLog, program)
             raise CompileError(f"NVRTC could not compile {path or 'the source'}:\n{log.strip() or _error(library, status)}")
-        return _text(library.nvrtcGetPTXSize, library.nvrtcGetPTX, program)
+        lowered = {expression: _lowered(library, program, expression) for expression in names}
+        return _text(library.nvrtcGetPTXSize, library.nvrtcGetPTX, program), lowered
     finally:
         library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _lowered(library: ctypes.CDLL, program: ctypes.c_void_p, expression: str) -> str:
+    name = ctypes.c_char_p()
+    _check(library, library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(name)))
+    return (name.value or b"").decode()
 
 
 def _text(size_of: object, get: object, program: ctypes.c_void_p) -> str:

@@ -27,7 +27,8 @@ __all__ = ["Function", "RawKernel", "RawModule"]
 class RawModule:
     """A PTX module (or CUDA C, compiled by NVRTC where it is installed).
 
-    code: PTX or CUDA C text. path: a file of either. options: for NVRTC. fmad: contract multiplies and adds as ptxas does by
+    code: PTX or CUDA C text. path: a file of either. options: for NVRTC. name_expressions: C++ names of template
+    instances, by which ``get_function`` then finds them, as in CuPy. fmad: contract multiplies and adds as ptxas does by
     default; ``"oracle"``: the same, and compare with the machine code that an installed ptxas makes of each kernel when it is
     fetched (TcsimError lists what differs). Raises PtxSyntaxError for text outside the PTX grammar, UnsupportedError with
     everything unsupported if none of its kernels can run (if some can, an UnsupportedWarning lists the rest).
@@ -51,12 +52,14 @@ class RawModule:
         where = str(path) if path is not None else None
         if "--fmad=false" in options or "-fmad=false" in options:
             fmad = False
+        self._lowered: dict[str, str] = {}
         if looks_like_ptx(code):
             if options and tuple(options) not in (("--fmad=false",), ("-fmad=false",)):
                 warnings.warn(f"options {list(options)} do not apply to PTX", stacklevel=2)
             self.ptx = code
         else:
-            self.ptx = compile_cuda(code, current_device().arch.sm, tuple(options), where)
+            sm = current_device().arch.sm
+            self.ptx, self._lowered = compile_cuda(code, sm, tuple(options), where, tuple(name_expressions or ()))
         self.fmad = fmad
         self.tree = parse(self.ptx, path=where)
         self.unsupported = self._scan()
@@ -82,6 +85,7 @@ class RawModule:
 
     def get_function(self, name: str) -> Function:
         """The kernel called ``name``. Raises TcsimError with the names there are, UnsupportedError, PtxError."""
+        name = self._lowered.get(name, name)
         if name not in self.kernels:
             matches = [k for k in self.kernels if name in k]
             hint = f"; did you mean {matches[0]!r}?" if len(matches) == 1 else ""
