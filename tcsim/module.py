@@ -89,7 +89,7 @@ class RawModule:
         if name not in self.kernels:
             matches = [k for k in self.kernels if name in k]
             hint = f"; did you mean {matches[0]!r}?" if len(matches) == 1 else ""
-            raise TcsimError(f"no kernel {name!r} in this module{hint} It has: {', '.join(self.kernels) or 'none'}")
+            raise TcsimError(f"no kernel {name!r} in this module{hint or '.'} It has: {', '.join(self.kernels) or 'none'}")
         if self.fmad == "oracle":
             self._ask_ptxas(name)
         return Function(self, name)
