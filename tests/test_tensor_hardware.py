@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from gpu_ref.tensor import fuzz, record
 from gpu_ref.tensor.explain import differing, explain, find_dot
 from gpu_ref.tensor.inputs import FORMS, VERSION, classes, operands
-from gpu_ref.tensor.record import DIGESTED_WARPS, SEED, digest, recorded_warps
+from gpu_ref.tensor.record import DIGESTED_WARPS, SEED, UNDEFINED_WARPS, digest, recorded_warps, undefined_operands
 from gpu_ref.tensor.replay import replay
-from isa.tensor import MMA_FORMS, RULES, WMMA_FORMS, MmaForm, find_rule, make_plan, plans
+from gpu_ref.tensor.sparse_inputs import variant
+from isa.tensor import MMA_FORMS, RULES, SPARSE_FORMS, WMMA_FORMS, MmaForm, find_rule, make_plan, plans
+from isa.tensor.metadata import codes_of
 
 FOLDER = Path(__file__).resolve().parents[1] / "traces" / "vectors"
 SM = 90
@@ -36,8 +38,10 @@ def test_the_recording_is_of_these_forms_and_operands() -> None:
     provenance = json.loads((FOLDER / "provenance.json").read_text())
     assert (provenance["compute_capability"], provenance["seed"], provenance["operands"]) == ("9.0", SEED, VERSION)
     assert "H200" in provenance["gpu"]
-    assert {*recording("mma"), *recording("wmma")} == {*recording("digests")} == {str(form) for form in FORMS}
-    assert len(FORMS) == len(MMA_FORMS) + len(WMMA_FORMS) == 129
+    recorded = {*recording("mma"), *recording("mma.sp"), *recording("wmma")}
+    assert recorded == {*recording("digests")} == {str(form) for form in FORMS}
+    assert len(FORMS) == len(MMA_FORMS) + len(SPARSE_FORMS) + len(WMMA_FORMS) == 188
+    assert {*recording("undefined")} == {str(form) for form in SPARSE_FORMS}
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -68,8 +72,19 @@ def test_digests(form: MmaForm) -> None:
     )
 
 
+@pytest.mark.parametrize("form", SPARSE_FORMS, ids=str)
+def test_metadata_without_a_meaning(form: MmaForm) -> None:
+    """Every bit of the metadata random: each code chooses for itself, ordered or not."""
+    inputs = undefined_operands(form)
+    recorded = recording("undefined")[str(form)]
+    assert len(recorded) == UNDEFINED_WARPS
+    np.testing.assert_array_equal(replay(make_plan(form, SM), inputs), recorded)
+    codes = np.stack([codes_of(form, e[0], variant(form, warp).selector) for warp, e in enumerate(inputs.e)])
+    assert set((codes[..., ::2] | codes[..., 1::2] << 2).ravel().tolist()) == set(range(16))
+
+
 def test_a_row_that_is_said_to_be_verified_by_this_recording_is() -> None:
-    """Each sm_90 row of the rule table that ``mma`` and ``wmma`` use is marked as verified, and its source is the H200."""
+    """Each sm_90 row of the rule table that ``mma``, ``mma.sp`` and ``wmma`` use is marked so, and its source is the H200."""
     used = {make_plan(form, SM).rule for form in FORMS}
     assert {(rule.status, "H200" in rule.source) for rule in used} == {("verified", True)}
     others = {rule for rule in RULES.values() if rule.sm == SM} - used
@@ -97,6 +112,22 @@ def test_a_row_that_is_said_to_be_verified_by_this_recording_is() -> None:
         ("mma.sync.m16n8k16.row.col.f16.f16.f16.f16", {"products": 8}),
         ("mma.sync.m16n8k8.row.col.f32.tf32.tf32.f32", {"products": 4}),
         ("wmma.sync.m16n16k8.row.col.f32.tf32.tf32.f32", {"products": 8}),
+        ("mma.sp.sync.m16n8k16.row.col.f32.f16.f16.f32", {"products": 4}),
+        ("mma.sp.sync.m16n8k32.row.col.f32.f16.f16.f32", {"products": 8}),
+        ("mma.sp.sync.m16n8k32.row.col.f16.f16.f16.f16", {"products": 8}),
+        ("mma.sp.sync.m16n8k16.row.col.f32.tf32.tf32.f32", {"products": 4}),
+        ("mma.sp.sync.m16n8k32.row.col.f32.f16.f16.f32", {"fraction_bits": 24}),
+        ("mma.sp.sync.m16n8k32.row.col.f32.f16.f16.f32", {"fraction_bits": 26}),
+        ("mma.sp.sync.m16n8k16.row.col.f16.f16.f16.f16", {"fraction_bits": 24}),
+        ("mma.sp.sync.m16n8k16.row.col.f16.f16.f16.f16", {"fraction_bits": 26}),
+        ("mma.sp.sync.m16n8k64.row.col.f32.e5m2.e4m3.f32", {"fraction_bits": 24}),
+        ("mma.sp.sync.m16n8k64.row.col.f32.e5m2.e4m3.f32", {"fraction_bits": 26}),
+        ("mma.sp.sync.m16n8k16.row.col.f16.f16.f16.f16", {"emax_floor": -20}),
+        ("mma.sp.sync.m16n8k16.row.col.f16.f16.f16.f16", {"emax_floor": -22}),
+        ("mma.sp.sync.m16n8k32.row.col.f32.bf16.bf16.f32", {"emax_floor": -132}),
+        ("mma.sp.sync.m16n8k32.row.col.f32.bf16.bf16.f32", {"emax_floor": -134}),
+        ("mma.sp.sync.m16n8k16.row.col.f32.tf32.tf32.f32", {"emax_floor": -132}),
+        ("mma.sp.sync.m16n8k16.row.col.f32.tf32.tf32.f32", {"emax_floor": -134}),
     ],
 )
 def test_the_recording_tells_neighbouring_rules_apart(

@@ -148,7 +148,7 @@ def expected(plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndar
     for index in np.ndindex(*c.shape):
         matrix, row, column = index
         accumulator = int(c[index]) if form.c == rule.d else convert(int(c[index]), form.c, rule.d)
-        d = dot(a[matrix, row].tolist(), b[matrix, :, column].tolist(), accumulator, rule, form.a, form.b)
+        d = dot(a[matrix, row].tolist(), b[matrix, :, column].tolist(), accumulator, rule, form.a, form.b, form.rounding)
         out[index] = d if form.d == rule.d else convert(d, rule.d, form.d)
     return out
 

@@ -9,6 +9,7 @@ from isa.errors import TcsimError
 from isa.tensor import (
     MMA_FORMS,
     RULES,
+    SPARSE_FORMS,
     WMMA_FORMS,
     MmaForm,
     NoFormError,
@@ -31,7 +32,7 @@ def test_rows_are_well_formed() -> None:
         assert rule.family in FAMILIES.values()
         assert rule.status in ("verified", "published", "hypothesis")
         assert rule.source
-        assert rule.instruction in ("mma", "mma.m8n8k4", "wmma", "wgmma")
+        assert rule.instruction in ("mma", "mma.m8n8k4", "mma.rounded", "mma.sp", "wmma", "wgmma")
         if rule.method.startswith("fused"):
             assert rule.output in (("f16",) if rule.d == "f16" else ("f32", "e8m13"))
             assert rule.nan == (0x7FFF if rule.d == "f16" else 0x7FFFFFFF)
@@ -42,7 +43,7 @@ def test_rows_are_well_formed() -> None:
             assert rule.method in ("fma", "ffma", "integer")
 
 
-@pytest.mark.parametrize("form", MMA_FORMS + WMMA_FORMS, ids=str)
+@pytest.mark.parametrize("form", MMA_FORMS + SPARSE_FORMS + WMMA_FORMS, ids=str)
 def test_every_form_has_a_plan_wherever_it_exists(form: MmaForm) -> None:
     for sm in ARCHITECTURES:
         if sm >= form.sm:
@@ -291,6 +292,43 @@ def test_f64_nans_keep_their_payload() -> None:
     assert dot([quiet], [one], signalling, rule, "f64", "f64") == signalling | 1 << 51  # then the sum
     assert dot([one, one], [one, quiet], other, rule, "f64", "f64") == quiet
     assert dot([0], [0x7FF0000000000000], one, rule, "f64", "f64") == 0xFFF8000000000000
+
+
+@pytest.mark.parametrize(
+    "a, b, c, results",
+    [  # to nearest, toward zero, down, up
+        (1.0, 2.0**-53, 1.0, (1.0, 1.0, 1.0, 1.0 + 2.0**-52)),
+        (-1.0, 2.0**-53, -1.0, (-1.0, -1.0, -1.0 - 2.0**-52, -1.0)),
+        (-1.0, 2.0**-54, 1.0, (1.0, 1.0 - 2.0**-53, 1.0 - 2.0**-53, 1.0)),
+        (2.0**-600, 2.0**-600, 0.0, (0.0, 0.0, 0.0, 2.0**-1074)),
+        (2.0**600, 2.0**600, 0.0, (float("inf"), 2.0**1023 * (2 - 2.0**-52), 2.0**1023 * (2 - 2.0**-52), float("inf"))),
+        (1.0, 1.0, -1.0, (0.0, 0.0, -0.0, 0.0)),
+    ],
+)
+def test_f64_rounding_modes(a: float, b: float, c: float, results: tuple[float, ...]) -> None:
+    """By the reference and by the kernel, in every output of m8n8k4 (the other three products are +0)."""
+
+    def bits(x: float) -> int:
+        return int(np.float64(x).view(np.uint64))
+
+    for rounding, result in zip(("", "rz", "rm", "rp"), results, strict=True):
+        form = find_form("mma", "m8n8k4", "f64", "f64", "f64", "f64", rounding=rounding)
+        plan = make_plan(form, 90)
+        assert dot([bits(a)], [bits(b)], bits(c), plan.rule, "f64", "f64", rounding) == bits(result)
+        a_matrix, b_matrix = np.zeros((8, 4), np.uint64), np.zeros((4, 8), np.uint64)
+        a_matrix[:, 3], b_matrix[3] = bits(a), bits(b)
+        matrices = (a_matrix, b_matrix, np.full((8, 8), bits(c), np.uint64))
+        packed = (mma_fragment(form, name).pack(x) for name, x in zip("abc", matrices, strict=True))
+        d = mma_fragment(form, "d").unpack(execute(plan, *packed))
+        assert set(d.ravel().tolist()) == {bits(result)}
+
+
+def test_rn_is_the_default_rounding() -> None:
+    plain = find_form("mma", "m16n8k8", "f64", "f64", "f64", "f64")
+    assert find_form("mma", "m16n8k8", "f64", "f64", "f64", "f64", rounding="rn") is plain
+    assert str(find_form("wmma", "m8n8k4", "f64", "f64", "f64", "f64", rounding="rm")).startswith(
+        "wmma.sync.m8n8k4.row.col.rm."
+    )
 
 
 def test_integer_by_hand() -> None:

@@ -31,7 +31,7 @@ from gpu_ref.device import describe_gpu, require_cupy
 from gpu_ref.launching import KernelHandle, load_kernel
 from gpu_ref.tensor import kernels
 from gpu_ref.tensor.explain import differing, explain, find_dot
-from gpu_ref.tensor.inputs import FORMS, Operands, Registers, classes, operands
+from gpu_ref.tensor.inputs import FORMS, Operands, Registers, SparseOperands, classes, operands
 from gpu_ref.tensor.record import run_form
 from gpu_ref.tensor.replay import replay
 from isa.errors import TcsimError
@@ -52,11 +52,14 @@ class _Task(NamedTuple):
     warps: int
 
 
+_Expected = tuple[_Task, Operands | SparseOperands, Registers]
+
+
 def _outputs_of_a_warp(form: MmaForm) -> int:
     return form.m * form.n * (4 if form.is_884 else 1)
 
 
-def _expect(task: _Task) -> tuple[_Task, Operands, Registers]:
+def _expect(task: _Task) -> _Expected:
     form = FORMS[task.form]
     inputs = operands(form, task.case, task.seed, task.batch, task.warps)
     return task, inputs, replay(make_plan(form, _SM), inputs)
@@ -69,7 +72,9 @@ def _tasks(chosen: list[int], seed: int) -> Iterator[_Task]:
         for index in chosen:
             form = FORMS[index]
             for case in classes(form):
-                yield _Task(index, case, seed, batch, max(4, outputs // _outputs_of_a_warp(form) // len(classes(form))))
+                # Eights: CTAs are full then, and every variant of mma.sp is there.
+                eights = outputs // _outputs_of_a_warp(form) // len(classes(form)) // 8
+                yield _Task(index, case, seed, batch, 8 * max(1, eights))
 
 
 class _Tally:
@@ -81,7 +86,7 @@ class _Tally:
         self.shown: list[str] = []
         self._handles: dict[int, KernelHandle] = {}
 
-    def check(self, task: _Task, inputs: Operands, expected: Registers) -> None:
+    def check(self, task: _Task, inputs: Operands | SparseOperands, expected: Registers) -> None:
         form = FORMS[task.form]
         if task.form not in self._handles:
             self._handles[task.form] = load_kernel(kernels.form_ptx(form), kernels.ENTRY)
@@ -114,7 +119,7 @@ def _run(chosen: list[int], seconds: float, seed: int, processes: int) -> _Tally
     # Compile here, once, before the processes are made.
     for index in {make_plan(FORMS[i], _SM).kernel.__name__: i for i in chosen}.values():
         _expect(_Task(index, classes(FORMS[index])[0], 0, 0, 1))
-    tally, tasks, waiting = _Tally(chosen), _tasks(chosen, seed), set[Future[tuple[_Task, Operands, Registers]]]()
+    tally, tasks, waiting = _Tally(chosen), _tasks(chosen, seed), set[Future[_Expected]]()
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
         # The first tasks start all processes, before CUDA is initialised here.
         waiting |= {pool.submit(_expect, next(tasks)) for _ in range(2 * processes)}

@@ -2,7 +2,8 @@
 
 An operand set is named by a form, a class, a seed and a batch, and is the same wherever and whenever it is made, so a
 recording stores results only. Floating-point classes are those of :mod:`gpu_ref.tensor.float_inputs`; integer and one-bit
-operands have classes of their own, made of whole words.
+operands have classes of their own, made of whole words. What ``mma.sp`` needs besides is in
+:mod:`gpu_ref.tensor.sparse_inputs`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,19 @@ from numpy.typing import NDArray
 
 from gpu_ref.tensor.draw import Draw, Words
 from gpu_ref.tensor.float_inputs import FLOAT_CLASSES, FORMATS, Sizes
-from isa.tensor import MMA_FORMS, WMMA_FORMS, MmaForm, mma_fragment, wmma_fragment
+from gpu_ref.tensor.sparse_inputs import draw_metadata, draw_pairs, spread, variant
+from isa.tensor import MMA_FORMS, SPARSE_FORMS, WMMA_FORMS, MmaForm, metadata_fragment, mma_fragment, wmma_fragment
 from isa.tensor.layouts import Fragment
 
-__all__ = ["FORMS", "VERSION", "Operands", "Registers", "classes", "fragments", "operands"]
+__all__ = [
+    "FORMS", "VERSION", "Operands", "Registers", "SparseOperands", "classes", "fragments", "operands",
+    "raw_metadata",
+]  # fmt: skip
 
 VERSION = 1
 """Changes whenever an operand does: a recording can only be replayed with the version it was made with."""
 
-FORMS = tuple(form for form in (*MMA_FORMS, *WMMA_FORMS) if form.sm <= 90)
+FORMS = tuple(form for form in (*MMA_FORMS, *SPARSE_FORMS, *WMMA_FORMS) if form.sm <= 90)
 """The forms that an H200 has."""
 
 Registers = NDArray[np.uint32] | NDArray[np.uint64]
@@ -38,10 +43,23 @@ class Operands(NamedTuple):
     c: Registers
 
 
+class SparseOperands(NamedTuple):
+    """As :class:`Operands`, and the metadata ``e``, ``[warp, 1, lane]``. The selector of each warp is
+    :func:`~gpu_ref.tensor.sparse_inputs.variant`'s."""
+
+    a: Registers
+    b: Registers
+    c: Registers
+    e: Registers
+
+
 def fragments(form: MmaForm) -> dict[str, Fragment]:
-    """The fragments of operands ``a``, ``b``, ``c`` and ``d``."""
-    of = mma_fragment if form.instruction == "mma" else wmma_fragment
-    return {name: of(form, name) for name in "abcd"}
+    """The fragments of operands ``a``, ``b``, ``c``, of ``mma.sp`` ``e``, and ``d``."""
+    of = wmma_fragment if form.instruction == "wmma" else mma_fragment
+    inputs = {name: of(form, name) for name in "abc"}
+    if form.is_sparse:
+        inputs["e"] = metadata_fragment(form)
+    return inputs | {"d": of(form, "d")}
 
 
 def classes(form: MmaForm) -> tuple[str, ...]:
@@ -49,16 +67,21 @@ def classes(form: MmaForm) -> tuple[str, ...]:
     return tuple(FLOAT_CLASSES if form.a in FORMATS else _INTEGER_CLASSES)
 
 
-def operands(form: MmaForm, case: str, seed: int, batch: int, warps: int) -> Operands:
+def operands(form: MmaForm, case: str, seed: int, batch: int, warps: int) -> Operands | SparseOperands:
     """Operands of class ``case`` for ``warps`` warps. Batches of one seed have nothing in common."""
     draw = Draw(form, case, seed, batch)
     parts = fragments(form)
     if form.a not in FORMATS:
         a, b = _INTEGER_CLASSES[case](draw, form, [(warps, parts[x].registers, 32) for x in "ab"])
-        return Operands(a, b, _integer_accumulators(draw, case, (warps, parts["c"].registers, 32)))
+        integers = Operands(a, b, _integer_accumulators(draw, case, (warps, parts["c"].registers, 32)))
+        return SparseOperands(*integers, _metadata(form, draw, draw_pairs(form, draw, warps))) if form.is_sparse else integers
     products = parts["a"].matrices
-    sizes = Sizes(warps * products, form.m, form.n, form.k, FORMATS[form.a], FORMATS[form.b], FORMATS[form.c])
+    sizes = Sizes(warps * products, form.m, form.n, form.stored_k, FORMATS[form.a], FORMATS[form.b], FORMATS[form.c])
     matrices = FLOAT_CLASSES[case](draw, sizes)
+    if form.is_sparse:
+        pairs = draw_pairs(form, draw, warps)
+        others = FLOAT_CLASSES[case](draw, sizes)[1]
+        matrices = matrices[0], spread(form, pairs, matrices[1], others), matrices[2]
     packed = []
     for name, elements in zip("abc", matrices, strict=True):
         fragment = parts[name]
@@ -66,7 +89,25 @@ def operands(form: MmaForm, case: str, seed: int, batch: int, warps: int) -> Ope
         own = fragment.registers // fragment.copies
         words[:, own:] = draw.words(warps, fragment.registers - own, 32).astype(words.dtype)
         packed.append(words)
-    return Operands(packed[0], packed[1], packed[2])
+    floats = Operands(packed[0], packed[1], packed[2])
+    return SparseOperands(*floats, _metadata(form, draw, pairs)) if form.is_sparse else floats
+
+
+def _metadata(form: MmaForm, draw: Draw, pairs: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """The metadata operand, ``[warp, 1, lane]``: where nothing is read, noise."""
+    codes = draw_metadata(form, draw, pairs)
+    warps = len(codes)
+    own = _pack(metadata_fragment(form), codes.reshape(warps, -1))
+    words = raw_metadata(draw, warps)
+    for warp in range(warps):
+        lanes = variant(form, warp).lanes
+        words[warp, :, lanes] = own[warp, :, lanes]
+    return words
+
+
+def raw_metadata(draw: Draw, warps: int) -> NDArray[np.uint32]:
+    """Metadata of which every bit is random, pairs that mean nothing included, ``[warp, 1, lane]``."""
+    return (draw.words(warps, 1, 32) >> np.uint64(32)).astype(np.uint32)
 
 
 def _pack(fragment: Fragment, elements: Words) -> Registers:

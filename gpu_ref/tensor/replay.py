@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from gpu_ref.tensor.inputs import Operands, Registers
+from gpu_ref.tensor.inputs import Operands, Registers, SparseOperands
+from gpu_ref.tensor.sparse_inputs import variant
 from isa.compiled import compiled
 from isa.tensor import Plan
 from isa.tensor.mma_884 import mma_884
 from isa.tensor.mma_f64 import mma_f64
 from isa.tensor.mma_float import mma_float
 from isa.tensor.mma_integer import mma_bits, mma_integer
+from isa.tensor.mma_sparse import mma_sparse_float, mma_sparse_integer
 
 __all__ = ["replay"]
 
@@ -51,19 +53,36 @@ def _bits(d, a, b, c, numbers):
         mma_bits(d[i], a[i], b[i], c[i], numbers)
 
 
+@compiled
+def _sparse_float(d, a, b, c, e, selectors, numbers):
+    for i in range(len(d)):
+        mma_sparse_float(d[i], a[i], b[i], c[i], e[i, 0], selectors[i], numbers)
+
+
+@compiled
+def _sparse_integer(d, a, b, c, e, selectors, numbers):
+    for i in range(len(d)):
+        mma_sparse_integer(d[i], a[i], b[i], c[i], e[i, 0], selectors[i], numbers)
+
+
 _LOOPS: dict[str, Any] = {
     "mma_float": _float, "mma_f64": _f64, "mma_884": _884, "mma_integer": _integer, "mma_bits": _bits,
+    "mma_sparse_float": _sparse_float, "mma_sparse_integer": _sparse_integer,
 }  # fmt: skip
 
 
-def replay(plan: Plan, operands: Operands) -> Registers:
+def replay(plan: Plan, operands: Operands | SparseOperands) -> Registers:
     """D of every warp, ``[warp, register, lane]``."""
     loop = _LOOPS[plan.kernel.__name__]
     planes: dict[str, Registers] = operands._asdict()
-    planes["d"] = np.empty((len(operands.a), plan.registers["d"], 32), operands.a.dtype)
+    warps = len(operands.a)
+    planes["d"] = np.empty((warps, plan.registers["d"], 32), operands.a.dtype)
+    more: list[Any] = []
+    if isinstance(operands, SparseOperands):
+        more = [operands.e, np.array([variant(plan.form, warp).selector for warp in range(warps)])]
     for call in plan.calls:
         d, *abc = (planes[r.operand][:, r.first : r.first + r.count] for r in (call.d, call.a, call.b, call.c))
         result = np.empty(d.shape, d.dtype)
-        loop(result, *(np.ascontiguousarray(x) for x in abc), plan.numbers)
+        loop(result, *(np.ascontiguousarray(x) for x in abc), *more, plan.numbers)
         d[...] = result
     return planes["d"]

@@ -1,4 +1,4 @@
-"""Matrices in registers: ldmatrix, stmatrix, movmatrix, mma.sync (PTX ISA 9.7.14.5).
+"""Matrices in registers: ldmatrix, stmatrix, movmatrix, mma.sync, mma.sp (PTX ISA 9.7.14.5, 9.7.14.6).
 
 Layouts and arithmetic are in :mod:`isa.tensor`; an instruction here binds one of its kernels, with the numbers of the
 architecture that the program is for.
@@ -10,13 +10,14 @@ import numpy as np
 
 from isa.instructions.warp import has
 from isa.kernels.planes import load_u32, store_u32
-from isa.machine import BAD_OPERAND, SPACES, fault, locate
+from isa.machine import BAD_OPERAND, GLOBAL, SPACES, fault, locate
 from isa.spec import flag, instruction, optional
-from isa.tensor.forms import MMA_FORMS, find_form
+from isa.tensor.forms import FORMS, NoFormError, find_form
 from isa.tensor.mma_884 import mma_884
 from isa.tensor.mma_f64 import mma_f64
 from isa.tensor.mma_float import mma_float
 from isa.tensor.mma_integer import mma_bits, mma_integer
+from isa.tensor.mma_sparse import bad_metadata, mma_sparse_float, mma_sparse_integer
 from isa.tensor.plans import make_plan
 
 _SHARED = ("shared", "shared::cta")
@@ -127,6 +128,8 @@ _KERNELS = {
     "mma_884": mma_884,
     "mma_integer": mma_integer,
     "mma_bits": mma_bits,
+    "mma_sparse_float": mma_sparse_float,
+    "mma_sparse_integer": mma_sparse_integer,
 }
 
 
@@ -134,7 +137,7 @@ def _form(params):
     """The tensor-core form that an opcode's modifiers name."""
     at, bt = str(params["at"]), str(params.get("bt") or params["at"])
     return find_form(
-        "mma",
+        "mma.sp" if params.get("sparse") else "mma",
         str(params["shape"]),
         at,
         bt,
@@ -144,18 +147,20 @@ def _form(params):
         str(params.get("bits", "")),
         str(params.get("alayout") or "row"),
         str(params.get("blayout") or "col"),
+        str(params.get("rnd") or ""),
     )
 
 
 def _valid(params):
     try:
         form = _form(params)
-    except Exception as problem:  # NoFormError says which combination does not exist
+    except NoFormError as problem:
         return str(problem)
-    if bool(params["popc"]) != (form.a == "b1"):
+    if bool(params.get("popc", False)) != (form.a == "b1"):
         return ".popc belongs to .b1 operands, and only to them"
     if not form.is_884 and (params["alayout"], params["blayout"]) != ("row", "col"):
-        return f"{params['shape']} takes .row.col only (PTX ISA 9.7.14.5.14)"
+        section = "9.7.14.6.3" if form.is_sparse else "9.7.14.5.14"
+        return f"{params['shape']} takes .row.col only (PTX ISA {section})"
     return None
 
 
@@ -168,17 +173,25 @@ def _operands(params):
 
 
 def _rule(params, sm):
-    plan = make_plan(_form(params), sm)
+    plan = make_plan(_form(params), sm, params.get("sparse") == "sp::ordered_metadata")
     return {"kernel": plan.kernel.__name__, "numbers": plan.numbers}
 
 
-_SHAPES = tuple(sorted({form.shape for form in MMA_FORMS}))
-_A_TYPES = tuple(sorted({form.a for form in MMA_FORMS}))
-_ACCUMULATORS = tuple(sorted({form.d for form in MMA_FORMS}))
+def _words(instruction_name):
+    """The shapes, the types of A and B, and those of C and D that an instruction can have."""
+    forms = FORMS[instruction_name]
+    return (
+        tuple(sorted({form.shape for form in forms})),
+        tuple(sorted({form.a for form in forms})),
+        tuple(sorted({form.d for form in forms})),
+    )
+
+
+_SHAPES, _A_TYPES, _ACCUMULATORS = _words("mma")
 
 
 @instruction(
-    "mma.sync.aligned.{shape}.{alayout}.{blayout}{satfinite}.{dt}.{at}.{bt}.{ct}{bits}{popc} d*n, a*n, b*n, c*n",
+    "mma.sync.aligned.{shape}.{alayout}.{blayout}{rnd}{satfinite}.{dt}.{at}.{bt}.{ct}{bits}{popc} d*n, a*n, b*n, c*n",
     body="warp",
     timing=lambda p: f"mma.{p['shape']}.{p['at']}",
     section="9.7.14.5.14",
@@ -191,6 +204,7 @@ _ACCUMULATORS = tuple(sorted({form.d for form in MMA_FORMS}))
     shape=_SHAPES,
     alayout=("row", "col"),
     blayout=("row", "col"),
+    rnd=optional("rn", "rz", "rm", "rp"),
     satfinite=flag("satfinite"),
     dt=_ACCUMULATORS,
     at=_A_TYPES,
@@ -205,4 +219,52 @@ def mma(d, a, b, c, *, kernel, numbers):
     ``tcsim isa show`` prints the arithmetic rule of each architecture and how it is known.
     """
     _KERNELS[kernel](d, a, b, c, numbers)
+    return 0
+
+
+def _sparse_timing(params):
+    """A sparse instruction takes the time of the dense one that has as many elements as it stores."""
+    form = _form(params)
+    return f"mma.m{form.m}n{form.n}k{form.stored_k}.{form.a}"
+
+
+_SPARSE_SHAPES, _SPARSE_TYPES, _SPARSE_ACCUMULATORS = _words("mma.sp")
+
+
+@instruction(
+    "mma.{sparse}.sync.aligned.{shape}.{alayout}.{blayout}{satfinite}.{dt}.{at}.{bt}.{ct} "
+    "d*n, a*n, b*n, c*n, e:b32, selector:b32",
+    body="warp",
+    timing=_sparse_timing,
+    section="9.7.14.6.3",
+    sm=80,
+    ptx="7.1",
+    collective="warp",
+    valid=_valid,
+    operands=_operands,
+    arch_rule=_rule,
+    sparse=("sp", "sp::ordered_metadata"),
+    shape=_SPARSE_SHAPES,
+    alayout=("row", "col"),
+    blayout=("row", "col"),
+    satfinite=flag("satfinite"),
+    dt=_SPARSE_ACCUMULATORS,
+    at=_SPARSE_TYPES,
+    bt=_SPARSE_TYPES,
+    ct=_SPARSE_ACCUMULATORS,
+)
+def mma_sp(d, a, b, c, e, selector, ctx, *, kernel, numbers):
+    """Multiply a small matrix half of whose elements are zeros that are not stored, and a dense one, and add a third.
+
+    ``e`` says which elements of each row of A are stored (:mod:`isa.tensor.metadata`); the constant ``selector`` in which
+    lanes that is written. Metadata without a meaning do what an H200 does with them; on other architectures they stop the
+    kernel, and the fault holds the lane, the word and the first of the four bits.
+    """
+    chosen = np.int64(selector[0])
+    if chosen < 0 or chosen >= 4 // numbers.metadata.lanes:
+        return fault(ctx, BAD_OPERAND, 0, GLOBAL, chosen, -1)
+    place = bad_metadata(e, chosen, numbers.metadata)
+    if place >= 0:
+        return fault(ctx, BAD_OPERAND, place >> 5, GLOBAL, e[place >> 5], place & 31)
+    _KERNELS[kernel](d, a, b, c, e, chosen, numbers)
     return 0

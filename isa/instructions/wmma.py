@@ -212,11 +212,15 @@ def _mma_form(params):
     if len(types) == 2:
         d, c = types
         a = b = "f16"
-    elif len(types) == 4:
+    elif len(types) == 4 and types[1] != "f16":
         d, a, b, c = types
     else:
-        raise NoFormError("wmma.mma takes the types of d and c, or of d, a, b and c")
-    return find_form("wmma", str(params["shape"]), a, b, c, d, bool(params["satfinite"]), str(params["bits"]))
+        raise NoFormError(
+            "wmma.mma takes the types of d and c where a and b are .f16, else those of d, a, b and c (PTX ISA 9.7.14.4.5)"
+        )
+    return find_form(
+        "wmma", str(params["shape"]), a, b, c, d, bool(params["satfinite"]), str(params["bits"]), rounding=str(params["rnd"])
+    )
 
 
 def _mma_valid(params):
@@ -269,7 +273,7 @@ _D_TYPES = tuple(sorted({form.d for form in WMMA_FORMS}))
     blayout=("row", "col"),
     bits=optional("xor", "and"),
     popc=flag("popc"),
-    rnd=optional("rn"),
+    rnd=optional("rn", "rz", "rm", "rp"),
     t1=_D_TYPES,
     t2=_TYPES,
     t3=optional(*_TYPES),

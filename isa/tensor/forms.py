@@ -1,7 +1,7 @@
-"""The dense ``mma.sync`` and ``wmma.mma`` forms: shapes, operand types, and where each exists.
+"""The ``mma.sync``, ``mma.sp`` and ``wmma.mma`` forms: shapes, operand types, and where each exists.
 
-Source: PTX ISA 9.7.14.2 (matrix shapes), 9.7.14.4.5 (wmma.mma), 9.7.14.5.14 (mma); that C and D of different types are
-accepted only in ``m8n8k4`` (C f16, D f32) and ``wmma`` was tried on ptxas 13.0.
+Source: PTX ISA 9.7.14.2 (matrix shapes), 9.7.14.4.5 (wmma.mma), 9.7.14.5.14 (mma), 9.7.14.6.3 (mma.sp). The tests try all
+that is near on ptxas 13.0: C and D of different types, for one, are accepted only in ``m8n8k4`` (C f16, D f32) and ``wmma``.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from isa.errors import TcsimError
 from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
 from isa.tensor.rules import FAMILIES
 
-__all__ = ["MMA_FORMS", "WMMA_FORMS", "MmaForm", "NoFormError", "element_bits", "find_form"]
+__all__ = ["FORMS", "MMA_FORMS", "SPARSE_FORMS", "WMMA_FORMS", "MmaForm", "NoFormError", "element_bits", "find_form"]
 
 
 class NoFormError(TcsimError):
-    """No ``mma.sync`` or ``wmma`` instruction has these qualifiers."""
+    """No ``mma.sync``, ``mma.sp`` or ``wmma`` instruction has these qualifiers."""
 
 
 class MmaForm(Struct, frozen=True):
-    """One dense matrix instruction.
+    """One matrix instruction.
 
-    ``instruction`` is ``mma`` or ``wmma``; ``a``, ``b``, ``c``, ``d`` the PTX element types. ``bit_operation`` is
-    ``xor`` or ``and`` for b1 operands. ``a_layout`` and ``b_layout`` matter only to ``m8n8k4`` with f16 operands: every
-    other form has its fragments in one order, which for ``mma`` is named ``row`` and ``col``, and which ``wmma.load``
-    produces from either. ``sm`` is the first architecture with the form.
+    ``instruction`` is ``mma``, ``mma.sp`` (with or without ``::ordered_metadata``, which is an assertion about an operand and
+    changes no result) or ``wmma``; ``a``, ``b``, ``c``, ``d`` the PTX element types. ``bit_operation`` is ``xor`` or ``and``
+    for b1 operands. ``a_layout`` and ``b_layout`` matter only to ``m8n8k4`` with f16 operands: every other form has its
+    fragments in one order, which for ``mma`` is named ``row`` and ``col``, and which ``wmma.load`` produces from either.
+    ``rounding`` is ``rz``, ``rm`` or ``rp`` for f64 operands, and empty for ``rn`` and for all other types. ``sm`` is the
+    first architecture with the form.
     """
 
     instruction: str
@@ -41,6 +43,7 @@ class MmaForm(Struct, frozen=True):
     bit_operation: str = ""
     a_layout: str = "row"
     b_layout: str = "col"
+    rounding: str = ""
 
     @property
     def shape(self) -> str:
@@ -52,6 +55,16 @@ class MmaForm(Struct, frozen=True):
         return FAMILIES[self.a]
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether A holds only half of the elements of its rows."""
+        return self.instruction == "mma.sp"
+
+    @property
+    def stored_k(self) -> int:
+        """Elements of a row of A that are held in registers: K, or half of it where A is sparse."""
+        return self.k // 2 if self.is_sparse else self.k
+
+    @property
     def is_884(self) -> bool:
         """Whether this is the f16 form that computes four products at once."""
         return self.instruction == "mma" and self.shape == "m8n8k4" and self.a == "f16"
@@ -59,8 +72,9 @@ class MmaForm(Struct, frozen=True):
     def __str__(self) -> str:
         ending = f".{self.bit_operation}.popc" if self.bit_operation else ""
         saturate = ".satfinite" if self.satfinite else ""
+        rounding = f".{self.rounding}" if self.rounding else ""
         opcode = f"{self.instruction}.sync.{self.shape}.{self.a_layout}.{self.b_layout}"
-        return f"{opcode}{saturate}.{self.d}.{self.a}.{self.b}.{self.c}{ending}"
+        return f"{opcode}{rounding}{saturate}.{self.d}.{self.a}.{self.b}.{self.c}{ending}"
 
 
 def element_bits(ptx_type: str) -> int:
@@ -72,6 +86,7 @@ def element_bits(ptx_type: str) -> int:
 
 _FP8 = ("e4m3", "e5m2")
 _INT8, _INT4 = ("s8", "u8"), ("s4", "u4")
+_ROUNDINGS = ("", "rz", "rm", "rp")
 
 
 def _mma_forms() -> list[MmaForm]:
@@ -108,7 +123,32 @@ def _mma_forms() -> list[MmaForm]:
         for operation in ("xor", "and"):
             add(shape, "b1", "b1", "s32", "s32", sm if operation == "xor" else 80, bit_operation=operation)
     for shape, sm in (((8, 8, 4), 80), ((16, 8, 4), 90), ((16, 8, 8), 90), ((16, 8, 16), 90)):
-        add(shape, "f64", "f64", "f64", "f64", sm)
+        for rounding in _ROUNDINGS:
+            add(shape, "f64", "f64", "f64", "f64", sm, rounding=rounding)
+    return forms
+
+
+def _sparse_forms() -> list[MmaForm]:
+    forms = []
+
+    def add(k: int, a: str, b: str, d: str, sm: int, satfinite: bool = False) -> None:
+        forms.append(MmaForm("mma.sp", 16, 8, k, a, b, d, d, sm, satfinite))
+
+    for k in (16, 32):
+        add(k, "f16", "f16", "f32", 80)
+        add(k, "f16", "f16", "f16", 80)
+        add(k, "bf16", "bf16", "f32", 80)
+    for k in (8, 16):
+        add(k, "tf32", "tf32", "f32", 80)
+    for a in _FP8:
+        for b in _FP8:
+            add(64, a, b, "f32", 89)
+    for types, sizes in ((_INT8, (32, 64)), (_INT4, (64, 128))):
+        for k in sizes:
+            for a in types:
+                for b in types:
+                    for satfinite in (False, True):
+                        add(k, a, b, "s32", 80, satfinite)
     return forms
 
 
@@ -121,7 +161,7 @@ def _wmma_forms() -> list[MmaForm]:
         for t in _INT8:
             forms += [MmaForm("wmma", m, n, 16, t, t, "s32", "s32", 75, satfinite) for satfinite in (False, True)]
     forms.append(MmaForm("wmma", 16, 16, 8, "tf32", "tf32", "f32", "f32", 80))
-    forms.append(MmaForm("wmma", 8, 8, 4, "f64", "f64", "f64", "f64", 80))
+    forms += [MmaForm("wmma", 8, 8, 4, "f64", "f64", "f64", "f64", 80, rounding=rounding) for rounding in _ROUNDINGS]
     for t in _INT4:
         forms += [MmaForm("wmma", 8, 8, 32, t, t, "s32", "s32", 75, satfinite) for satfinite in (False, True)]
     for operation, sm in (("xor", 75), ("and", 80)):
@@ -130,22 +170,41 @@ def _wmma_forms() -> list[MmaForm]:
 
 
 MMA_FORMS = tuple(_mma_forms())
+SPARSE_FORMS = tuple(_sparse_forms())
 WMMA_FORMS = tuple(_wmma_forms())
+
+FORMS = {"mma": MMA_FORMS, "mma.sp": SPARSE_FORMS, "wmma": WMMA_FORMS}
+"""Every form, by instruction."""
 
 
 def find_form(
     instruction: str, shape: str, a: str, b: str, c: str, d: str, satfinite: bool = False, bit_operation: str = "",
-    a_layout: str = "row", b_layout: str = "col",
+    a_layout: str = "row", b_layout: str = "col", rounding: str = "",
 ) -> MmaForm:  # fmt: skip
     """The form with these qualifiers; layouts are looked at only where they matter. Raises :class:`NoFormError`."""
-    for form in MMA_FORMS if instruction == "mma" else WMMA_FORMS:
+    if a == "f64" and rounding == "rn":
+        rounding = ""
+    for form in FORMS[instruction]:
         if (form.shape, form.a, form.b, form.c, form.d) != (shape, a, b, c, d):
             continue
-        if (form.satfinite, form.bit_operation) != (satfinite, bit_operation):
+        if (form.satfinite, form.bit_operation, form.rounding) != (satfinite, bit_operation, rounding):
             continue
         if not form.is_884 or (form.a_layout, form.b_layout) == (a_layout, b_layout):
             return form
+    modifiers = [f".{word}" for word in ("satfinite" if satfinite else "", bit_operation, rounding) if word]
+    section = "9.7.14.6.3" if instruction == "mma.sp" else "9.7.14"
     raise NoFormError(
-        f"no {instruction} form has shape {shape}, a {a}, b {b}, c {c}, d {d}"
-        f"{', .satfinite' if satfinite else ''}{f', .{bit_operation}' if bit_operation else ''} (PTX ISA 9.7.14)"
+        f"no {instruction} form has shape {shape}, a {a}, b {b}, c {c}, d {d}{', ' if modifiers else ''}"
+        f"{', '.join(modifiers)} (PTX ISA {section}){_nearest(instruction, shape, a, d)}"
     )
+
+
+def _nearest(instruction: str, shape: str, a: str, d: str) -> str:
+    """The shapes that there are for these types, or the types for this shape, as the end of an error message."""
+    shapes = sorted({(f.m, f.n, f.k) for f in FORMS[instruction] if (f.a, f.d) == (a, d)})
+    if shapes and shape not in {f"m{m}n{n}k{k}" for m, n, k in shapes}:
+        return f"; with these types there are {', '.join(f'm{m}n{n}k{k}' for m, n, k in shapes)}"
+    types = sorted({f"{f.d}.{f.a}.{f.b}.{f.c}" for f in FORMS[instruction] if f.shape == shape})
+    if types:
+        return f"; of this shape there are {', '.join(types)}"
+    return f"; the shapes are {', '.join(sorted({f.shape for f in FORMS[instruction]}))}"

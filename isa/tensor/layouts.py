@@ -10,7 +10,7 @@ lies the same way whatever it holds: see :func:`operand_a`, :func:`operand_b`, :
 operands is apart.
 
 Source: PTX ISA 9.7.14.5.1 to 9.7.14.5.13, "Matrix Fragments for mma". The tests compare every fragment with the
-formulas there.
+formulas there. Of a sparse A (9.7.14.6.2), the elements that are stored lie as those of a dense A of half the columns.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Step = tuple[int, ...]
 class Fragment(Struct, frozen=True):
     """How a warp holds ``matrices`` matrices of ``rows`` x ``columns`` elements.
 
-    ``lane``, ``register`` and ``element`` have a :data:`Step` for each index bit, lowest first. A step of (0, 0), which
-    only the highest register bits have, makes a copy.
+    ``lane``, ``register`` and ``element`` have a :data:`Step` for each index bit, lowest first. A step of (0, 0) makes a
+    copy; only the highest register bits have it, and lane bits of the metadata of ``mma.sp``.
     """
 
     rows: int
@@ -176,14 +176,14 @@ _ACCUMULATOR_884 = {
 
 
 def mma_fragment(form: MmaForm, operand: str) -> Fragment:
-    """The fragment of operand ``a``, ``b``, ``c`` or ``d`` of an ``mma.sync`` form. The f16 form of ``m8n8k4`` has four
-    matrices."""
+    """The fragment of operand ``a``, ``b``, ``c`` or ``d`` of an ``mma.sync`` or ``mma.sp`` form. The f16 form of ``m8n8k4``
+    has four matrices; a sparse A has the columns that are stored."""
     if form.is_884:
         if operand in "cd":
             return _ACCUMULATOR_884[element_bits(form.c if operand == "c" else form.d)]
         return _operand_884(operand, form.a_layout if operand == "a" else form.b_layout)
     if operand == "a":
-        return operand_a(form.m, form.k, element_bits(form.a))
+        return operand_a(form.m, form.stored_k, element_bits(form.a))
     if operand == "b":
         return operand_b(form.k, form.n, element_bits(form.b))
     return accumulator(form.m, form.n, element_bits(form.c if operand == "c" else form.d))

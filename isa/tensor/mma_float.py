@@ -24,7 +24,7 @@ from isa.tensor.operands import (
 )
 from isa.tensor.simd import bitcast, from_f16_bits, is_nan, load8, select, splat, store8, to_f16_bits
 
-__all__ = ["FloatNumbers", "mma_float"]
+__all__ = ["FloatNumbers", "accumulate", "load_accumulator", "mma_float", "store_accumulator"]
 
 
 class FloatNumbers(NamedTuple):
@@ -75,6 +75,48 @@ def _add_rounded(tile, addend, m, half):
 
 
 @compiled
+def load_accumulator(tile: Any, c: Any, p: FloatNumbers) -> None:
+    """C to a tile of the format that the steps have."""
+    if p.c_half:
+        load_tile_16(tile, c, p.m)
+        if not p.step.half:
+            _widen(tile, p.m)
+    else:
+        load_tile_32(tile, c, p.m)
+
+
+@compiled
+def store_accumulator(d: Any, tile: Any, p: FloatNumbers) -> None:
+    """A tile, which is changed, to D."""
+    if p.d_half:
+        if not p.step.half:
+            _narrow(tile, p.m)
+        store_tile_16(d, tile, p.m)
+    else:
+        store_tile_32(d, tile, p.m)
+
+
+@compiled
+def accumulate(tile: Any, x: Operands, p: FloatNumbers) -> None:
+    """``tile`` (``x.m`` rows) += the products of ``x``, in the steps of ``p``."""
+    out, addend = stack_array(MAX_TILE, np.uint32), stack_array(MAX_TILE, np.uint32)
+    if p.halves:
+        for i in range(0, x.m * 8, 8):
+            store8(addend, i, load8(tile, i))
+            store8(tile, i, splat(0, np.uint32))
+    for step in range(2 if p.halves else x.words // p.step_words):
+        if p.halves:
+            span = Span(2 * step, 2 * step + 2, 0, x.words)
+        else:
+            span = Span(0, p.per_word, step * p.step_words, (step + 1) * p.step_words)
+        fused_step(out, tile, x, span, p.step)
+        for i in range(0, x.m * 8, 8):
+            store8(tile, i, load8(out, i))
+    if p.halves:
+        _add_rounded(tile, addend, x.m, p.step.half)
+
+
+@compiled
 def mma_float(d: Any, a: Any, b: Any, c: Any, p: FloatNumbers) -> None:
     """``d`` = ``a`` * ``b`` + ``c`` for one warp; each is ``[register, lane]``, uint32. ``d`` may be ``c``.
 
@@ -84,7 +126,7 @@ def mma_float(d: Any, a: Any, b: Any, c: Any, p: FloatNumbers) -> None:
     a_significand, a_exponent = stack_array(MAX_A, np.float32), stack_array(MAX_A, np.int32)
     b_significand, b_exponent = stack_array(MAX_B, np.float32), stack_array(MAX_B, np.int32)
     a_rows, b_rows = stack_array(MAX_A, np.uint32), stack_array(MAX_B, np.uint32)
-    tile, out = stack_array(MAX_TILE, np.uint32), stack_array(MAX_TILE, np.uint32)
+    tile = stack_array(MAX_TILE, np.uint32)
     m, words = p.m, 4 * p.b_registers
     order_a(a_rows, a, m, p.b_registers)
     order_b(b_rows, b, p.b_registers)
@@ -92,33 +134,9 @@ def mma_float(d: Any, a: Any, b: Any, c: Any, p: FloatNumbers) -> None:
     special = decode_words(a_significand, a_exponent, a_rows, m * words, p.per_word, p.a, scale)
     if decode_words(b_significand, b_exponent, b_rows, 8 * words, p.per_word, p.b, np.float32(1)):
         special = True
-    if p.c_half:
-        load_tile_16(tile, c, m)
-        if not p.step.half:
-            _widen(tile, m)
-    else:
-        load_tile_32(tile, c, m)
+    load_accumulator(tile, c, p)
     x = Operands(
         m, words, p.per_word, a_rows, b_rows, a_significand, a_exponent, b_significand, b_exponent, p.a, p.b, special
     )
-    addend = stack_array(MAX_TILE, np.uint32)
-    if p.halves:
-        for i in range(0, m * 8, 8):
-            store8(addend, i, load8(tile, i))
-            store8(tile, i, splat(0, np.uint32))
-    for step in range(2 if p.halves else words // p.step_words):
-        if p.halves:
-            span = Span(2 * step, 2 * step + 2, 0, words)
-        else:
-            span = Span(0, p.per_word, step * p.step_words, (step + 1) * p.step_words)
-        fused_step(out, tile, x, span, p.step)
-        for i in range(0, m * 8, 8):
-            store8(tile, i, load8(out, i))
-    if p.halves:
-        _add_rounded(tile, addend, m, p.step.half)
-    if p.d_half:
-        if not p.step.half:
-            _narrow(tile, m)
-        store_tile_16(d, tile, m)
-    else:
-        store_tile_32(d, tile, m)
+    accumulate(tile, x, p)
+    store_accumulator(d, tile, p)

@@ -2,9 +2,9 @@
 
 A :class:`Plan` names the kernel, its constant numbers, and the calls to make. ``mma.sync`` is one call on the whole
 fragments; ``wmma`` is the ``mma.sync`` that ptxas makes of it, each on a part of the registers. A plan's kernel is an
-ordinary compiled function ``kernel(d, a, b, c, numbers)``, to be called from other compiled code with ``numbers`` as a
-global constant, or from Python. There is one kernel per kind of arithmetic, not one per form: ``numbers`` tells forms
-apart.
+ordinary compiled function ``kernel(d, a, b, c, numbers)``, of ``mma.sp`` ``kernel(d, a, b, c, metadata, selector,
+numbers)``, to be called from other compiled code with ``numbers`` as a global constant, or from Python. There is one
+kernel per kind of arithmetic, not one per form: ``numbers`` tells forms apart.
 """
 
 from __future__ import annotations
@@ -16,21 +16,35 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
+from isa.errors import TcsimError
 from isa.tensor.formats import FLOAT_FORMATS
 from isa.tensor.forms import MmaForm, NoFormError, element_bits
 from isa.tensor.fused import StepNumbers
+from isa.tensor.metadata import DEFINED_EVERYWHERE, metadata_layout, reading_lanes, valid_pairs
 from isa.tensor.mma_884 import Numbers884, mma_884
-from isa.tensor.mma_f64 import DoubleNumbers, mma_f64
+from isa.tensor.mma_f64 import ROUNDINGS, DoubleNumbers, mma_f64
 from isa.tensor.mma_float import FloatNumbers, mma_float
 from isa.tensor.mma_integer import BitNumbers, IntegerNumbers, mma_bits, mma_integer
+from isa.tensor.mma_sparse import (
+    MetadataNumbers,
+    SparseFloatNumbers,
+    SparseIntegerNumbers,
+    bad_metadata,
+    mma_sparse_float,
+    mma_sparse_integer,
+)
 from isa.tensor.operands import FormatNumbers, format_numbers
 from isa.tensor.rules import Rule, find_rule
 
-__all__ = ["Call", "Plan", "Registers", "execute", "float_numbers", "make_plan"]
+__all__ = ["Call", "MetadataError", "Plan", "Registers", "execute", "float_numbers", "make_plan", "metadata_numbers"]
 
 NO_FLOOR = -400
 """Stands for no floor of emax: below the exponent of every product and accumulator (-252), and 2^(NO_FLOOR - F) is
 still an ordinary float64."""
+
+
+class MetadataError(TcsimError):
+    """The metadata of ``mma.sp`` are missing, or have a pair of codes that has no meaning."""
 
 
 class Registers(Struct, frozen=True):
@@ -96,9 +110,20 @@ def float_numbers(rule: Rule, m: int, k: int, a: str, b: str, c: str, d: str) ->
     )
 
 
-def _numbers(form: MmaForm, rule: Rule, m: int) -> tuple[Callable[..., None], NamedTuple]:
+def metadata_numbers(form: MmaForm, ordered: bool, sm: int) -> MetadataNumbers:
+    """The constants that say where a sparse form's metadata is, and which pairs of codes may be in it: those that have a
+    meaning, or all where it is known what an architecture (a row's ``sm``) does with the others."""
+    layout = metadata_layout(form)
+    pairs = range(16) if sm in DEFINED_EVERYWHERE else valid_pairs(form, ordered)
+    allowed = sum(1 << pair for pair in pairs)
+    elements, word_shift = layout.unit_bits // element_bits(form.a), 1 if layout.unit_bits == 16 else 2
+    return MetadataNumbers(layout.unit_bits, layout.units, layout.lanes, word_shift, elements, allowed)
+
+
+def _numbers(form: MmaForm, rule: Rule, m: int, ordered: bool) -> tuple[Callable[..., None], NamedTuple]:
     """The kernel for an ``m`` x 8 product and its constants."""
-    b_registers = form.k * element_bits(form.b) // (4 * (64 if form.a == "f64" else 32))
+    # Those of B, or where A is sparse of the B that a row of A meets.
+    b_registers = form.stored_k * element_bits(form.b) // (4 * (64 if form.a == "f64" else 32))
     if form.is_884:
         tensor = rule.method == "fused"
         step = _step_numbers(rule) if tensor else StepNumbers(0, 0, 0, 0, format_numbers("f32"))
@@ -112,21 +137,27 @@ def _numbers(form: MmaForm, rule: Rule, m: int) -> tuple[Callable[..., None], Na
             step=step,
         )
     if rule.method == "fma":
-        return mma_f64, DoubleNumbers(m, b_registers)
+        return mma_f64, DoubleNumbers(m, b_registers, ROUNDINGS[form.rounding])
     if form.a == "b1":
         return mma_bits, BitNumbers(m, b_registers, int(form.bit_operation == "xor"))
     if rule.method == "integer":
         signs = int(form.a.startswith("s")), int(form.b.startswith("s"))
-        return mma_integer, IntegerNumbers(m, b_registers, element_bits(form.a), *signs, int(form.satfinite))
+        integers = IntegerNumbers(m, b_registers, element_bits(form.a), *signs, int(form.satfinite))
+        if form.is_sparse:
+            return mma_sparse_integer, SparseIntegerNumbers(integers, metadata_numbers(form, ordered, rule.sm))
+        return mma_integer, integers
     # A step has the format of the wider accumulator: f16 only where both are.
-    return mma_float, float_numbers(rule, m, form.k, form.a, form.b, form.c, form.d)
+    floats = float_numbers(rule, m, form.stored_k, form.a, form.b, form.c, form.d)
+    if form.is_sparse:
+        return mma_sparse_float, SparseFloatNumbers(floats, metadata_numbers(form, ordered, rule.sm))
+    return mma_float, floats
 
 
 def _register_counts(form: MmaForm) -> dict[str, int]:
     """How many registers hold each operand, copies not counted."""
     product = 4 if form.is_884 else 1
     lane_bits = 32 * (64 if form.a == "f64" else 32)
-    elements = {"a": form.m * form.k, "b": form.k * form.n, "c": form.m * form.n, "d": form.m * form.n}
+    elements = {"a": form.m * form.stored_k, "b": form.k * form.n, "c": form.m * form.n, "d": form.m * form.n}
     types = {"a": form.a, "b": form.b, "c": form.c, "d": form.d}
     return {x: product * elements[x] * element_bits(types[x]) // lane_bits for x in elements}
 
@@ -150,25 +181,52 @@ def _calls(form: MmaForm, counts: dict[str, int]) -> tuple[Call, ...]:
 
 
 @cache
-def make_plan(form: MmaForm, sm: int) -> Plan:
-    """How ``form`` executes on an architecture (10 * major + minor).
+def make_plan(form: MmaForm, sm: int, ordered: bool = False) -> Plan:
+    """How ``form`` executes on an architecture (10 * major + minor). ``ordered``: a sparse form with ``::ordered_metadata``.
 
     Raises :class:`~isa.tensor.rules.NoRuleError` or :class:`~isa.tensor.forms.NoFormError` where it does not exist.
     """
     if sm < form.sm:
         raise NoFormError(f"{form} needs sm_{form.sm} or later, this is sm_{sm} (PTX ISA 9.7.14)")
     step_d = "f32" if "f32" in (form.c, form.d) else form.d
-    rule = find_rule(sm, "mma.m8n8k4" if form.is_884 else form.instruction, form.family, step_d)
+    instruction = "mma.m8n8k4" if form.is_884 else "mma.rounded" if form.rounding else form.instruction
+    rule = find_rule(sm, instruction, form.family, step_d)
     counts = _register_counts(form)
-    kernel, numbers = _numbers(form, rule, min(form.m * form.n // 8, 16))
+    kernel, numbers = _numbers(form, rule, min(form.m * form.n // 8, 16), ordered)
     return Plan(form, rule, kernel, numbers, _calls(form, counts), counts, 64 if form.a == "f64" else 32)
 
 
-def execute(plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+def execute(
+    plan: Plan, a: np.ndarray, b: np.ndarray, c: np.ndarray, metadata: np.ndarray | None = None, selector: int = 0
+) -> np.ndarray:
     """One instruction on one warp, from Python. Operands and result are ``[register, lane]`` arrays of uint32, or of
-    uint64 for f64; a ``wmma`` operand of f16 may have its copies or not."""
+    uint64 for f64; a ``wmma`` operand of f16 may have its copies or not. ``mma.sp`` takes its metadata ``[lane]``, uint32,
+    and the sparsity selector besides.
+
+    Raises :class:`MetadataError` where the metadata mean nothing, and what then happens is not known.
+    """
     operands = {"a": a, "b": b, "c": c, "d": np.empty((plan.registers["d"], 32), f"uint{plan.word_bits}")}
+    more: tuple[object, ...] = ()
+    if plan.form.is_sparse:
+        if metadata is None:
+            raise MetadataError(f"{plan.form} needs its metadata operand (PTX ISA 9.7.14.6.3)")
+        reading_lanes(plan.form, selector)  # refuses a selector that the form does not have
+        _check(plan, metadata, selector)
+        more = (metadata, selector)
     for call in plan.calls:
         parts = (operands[r.operand][r.first : r.first + r.count] for r in (call.d, call.a, call.b, call.c))
-        plan.kernel(*parts, plan.numbers)
+        plan.kernel(*parts, *more, plan.numbers)
     return operands["d"]
+
+
+def _check(plan: Plan, metadata: np.ndarray, selector: int) -> None:
+    numbers: MetadataNumbers = plan.numbers.metadata  # type: ignore[attr-defined]
+    place = bad_metadata(metadata, selector, numbers)
+    if place >= 0:
+        lane, bit = divmod(place, 32)
+        pair = int(metadata[lane]) >> bit & 15
+        raise MetadataError(
+            f"{plan.form}: the metadata of lane {lane} are {int(metadata[lane]):#010x}, whose bits {bit} to {bit + 3} are "
+            f"{pair:#06b}; the pairs that have a meaning are "
+            f"{', '.join(f'{x:#06b}' for x in range(16) if numbers.allowed >> x & 1)} (PTX ISA 9.7.14.6.1)"
+        )

@@ -124,11 +124,13 @@ def fused_step(products: Sequence[tuple[Number, Number]], c: Number, rule: Rule)
     return _signed(bits, total < 0 and bits != 0, out)
 
 
-def dot(a: Sequence[int], b: Sequence[int], c: int, rule: Rule, a_type: str, b_type: str) -> int:
+def dot(
+    a: Sequence[int], b: Sequence[int], c: int, rule: Rule, a_type: str, b_type: str, rounding: str = ""
+) -> int:
     """One output of a floating-point matrix instruction: K operands of A and of B and an accumulator ``c`` of type
-    ``rule.d``."""
+    ``rule.d``. ``rounding``: ``rz``, ``rm`` or ``rp`` of an f64 instruction."""
     if rule.method == "fma":
-        return _fma_chain(a, b, c)
+        return _fma_chain(a, b, c, rounding)
     if rule.method == "ffma":
         return _ffma(a, b, c, rule.d)
     out = "f16" if rule.output == "f16" else "f32"
@@ -167,8 +169,19 @@ def convert(bits: int, source: str, target: str) -> int:
     return _signed(round_to(number.significand, number.unit, target, nearest=True), number.negative, target)
 
 
-def _fma(a: Number, b: Number, c: Number, ptx_type: str) -> int | None:
-    """The bits of IEEE 754 ``a * b + c`` to nearest even; None for a NaN."""
+def _directed(magnitude: int, unit: int, ptx_type: str, away: bool) -> int:
+    """As :func:`round_to`, to the next number away from or toward zero. Too large toward zero is the largest finite."""
+    f = _FORMATS[ptx_type]
+    assert f.infinity is not None
+    bits = min(round_to(magnitude, unit, ptx_type, nearest=False), f.infinity - 1)
+    kept = decode(bits, ptx_type)
+    least = min(unit, kept.unit)
+    exact = _in_units(magnitude, unit, least) == _in_units(kept.significand, kept.unit, least)
+    return bits if exact or not away else bits + 1
+
+
+def _fma(a: Number, b: Number, c: Number, ptx_type: str, rounding: str = "") -> int | None:
+    """The bits of IEEE 754 ``a * b + c``, to nearest even or as ``rounding`` says; None for a NaN."""
     if "nan" in (a.kind, b.kind, c.kind):
         return None
     negative = a.negative != b.negative
@@ -182,8 +195,12 @@ def _fma(a: Number, b: Number, c: Number, ptx_type: str) -> int | None:
     product = _in_units(a.significand * b.significand, a.unit + b.unit, unit)
     addend = _in_units(c.significand, c.unit, unit)
     exact = (-product if negative else product) + (-addend if c.negative else addend)
-    if exact == 0:  # two zeros of one sign keep it; x - x is +0
-        return _signed(0, negative and c.negative and product == 0, ptx_type)
+    if exact == 0:  # two zeros of one sign keep it; x - x is +0, or -0 toward minus infinity
+        one_sign = product == 0 and negative == c.negative
+        return _signed(0, negative if one_sign else rounding == "rm", ptx_type)
+    if rounding:
+        away = rounding == ("rm" if exact < 0 else "rp")
+        return _signed(_directed(abs(exact), unit, ptx_type, away), exact < 0, ptx_type)
     return _signed(round_to(abs(exact), unit, ptx_type, nearest=True), exact < 0, ptx_type)
 
 
@@ -220,7 +237,7 @@ def _ffma(a: Sequence[int], b: Sequence[int], c: int, d: str) -> int:
     return _NAN["f16"] if result is None else convert(result, "f32", "f16")
 
 
-def _fma_chain(a: Sequence[int], b: Sequence[int], c: int) -> int:
+def _fma_chain(a: Sequence[int], b: Sequence[int], c: int, rounding: str) -> int:
     """f64: the first NaN of (b, the sum so far, a) made quiet, else IEEE."""
     total = c
     for x, y in zip(a, b, strict=True):
@@ -228,6 +245,6 @@ def _fma_chain(a: Sequence[int], b: Sequence[int], c: int) -> int:
         if nans:
             total = nans[0] | 1 << 51
         else:
-            result = _fma(decode(x, "f64"), decode(y, "f64"), decode(total, "f64"), "f64")
+            result = _fma(decode(x, "f64"), decode(y, "f64"), decode(total, "f64"), "f64", rounding)
             total = 0xFFF8000000000000 if result is None else result
     return total

@@ -10,12 +10,14 @@ result and with which numbers. The methods:
     ptxas has no such instruction and unpacks FP8 to f16: a fused step over the elements with k mod 4 in {0, 1}, from
     +0; a second over k mod 4 in {2, 3}, from the first; then ``+ C``, rounded to nearest even.
 ``fma``
-    A chain of IEEE fused multiply-adds, k ascending, C first.
+    A chain of IEEE fused multiply-adds, k ascending, C first, rounded as the instruction says.
 ``ffma``
     The subroutine for m8n8k4 (:mod:`isa.tensor.mma_884`).
 ``integer``
     The exact sum, wrapped or clamped once. sm_90 and later have no 4-bit and no ``.xor`` instruction and compose them
     of others; the sum being exact, that cannot be seen.
+
+Of ``mma.sp``, k counts the elements that A stores, each with the element of B that it meets.
 
 ``output`` is how a step rounds: ``f32`` toward zero, ``e8m13`` toward zero to 13 fraction bits, ``f16`` to nearest
 even. ``emax_floor`` is the least exponent that terms are aligned to; None where there is none.
@@ -43,9 +45,9 @@ FAMILIES = {
 
 
 class Rule(Struct, frozen=True):
-    """One row. ``sm`` is 10 * major + minor; ``instruction`` is ``mma``, ``mma.m8n8k4`` (f16 only), ``wmma`` or
-    ``wgmma``; ``d`` the PTX type of the result; ``nan`` the bits of every NaN result, None where NaNs keep their
-    payload or there are none."""
+    """One row. ``sm`` is 10 * major + minor; ``instruction`` is ``mma``, ``mma.m8n8k4`` (f16 only), ``mma.rounded``
+    (``mma`` and ``wmma`` with ``.rz``, ``.rm`` or ``.rp``), ``mma.sp``, ``wmma`` or ``wgmma``; ``d`` the PTX type of the
+    result; ``nan`` the bits of every NaN result, None where NaNs keep their payload or there are none."""
 
     sm: int
     instruction: str
@@ -97,6 +99,13 @@ _SIM_F64 = _SIM + "; NaNs as on sm_90, a guess"
 _SASS = "SASS of ptxas 13.0: the subroutine of sm_90, where it is verified"
 _CHAIN = "SASS of ptxas 13.0: a chain of the steps of mma m16n8k4"
 _EXACT = "PTX ISA 9.7.14: integer arithmetic is exact"
+_SPARSE = "the row of mma, applied to what A stores, which holds on sm_90; no recordings"
+_ROUNDED = "the row of mma with another rounding, which holds on sm_90; no recordings"
+_H200_MORE = "traces/vectors: every register of an H200, driver 580.159.04, CUDA 13.0, and {} outputs compared on it"
+_H200_SPARSE = _H200_MORE.format("4.8e8")
+_H200_SPARSE_F16 = _H200_SPARSE + "; floor: any down from -124 fits, the operands being f16"
+_H200_SPARSE_FP8 = _H200_SPARSE + "; floor: any down from -10 fits, the operands being FP8"
+_H200_ROUNDED = _H200_MORE.format("1.7e8")
 
 # fmt: off
 _FUSED = (
@@ -153,14 +162,31 @@ _FUSED = (
     ((120,),     "mma",        "fp8",  "f16", 32, 25, -21,   "f16",   "published", _SIM_120),
 
     ((100, 120), "wmma",       "tf32", "f32",  4, 25, -133,  "f32",   "published", _CHAIN),
+
+    ((80, 86, 89), "mma.sp",   "f16",  "f32",  8, 24, -132,  "f32",   "hypothesis", _SPARSE),
+    ((80, 86, 89), "mma.sp",   "f16",  "f16",  8, 24, -20,   "f16",   "hypothesis", _SPARSE),
+    ((80, 86, 89), "mma.sp",   "bf16", "f32",  8, 24, -132,  "f32",   "hypothesis", _SPARSE),
+    ((80, 86, 89), "mma.sp",   "tf32", "f32",  4, 24, -132,  "f32",   "hypothesis", _SPARSE),
+    ((89,),      "mma.sp",     "fp8",  "f32", 16, 13, -132,  "e8m13", "hypothesis", _SPARSE),
+    ((90,),      "mma.sp",     "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _H200_SPARSE_F16),
+    ((90,),      "mma.sp",     "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _H200_SPARSE),
+    ((90,),      "mma.sp",     "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _H200_SPARSE),
+    ((90,),      "mma.sp",     "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _H200_SPARSE),
+    ((100, 120), "mma.sp",     "f16",  "f32", 16, 25, -133,  "f32",   "hypothesis", _SPARSE),
+    ((100, 120), "mma.sp",     "f16",  "f16", 16, 25, -21,   "f16",   "hypothesis", _SPARSE),
+    ((100, 120), "mma.sp",     "bf16", "f32", 16, 25, -133,  "f32",   "hypothesis", _SPARSE),
+    ((100, 120), "mma.sp",     "tf32", "f32",  8, 25, -133,  "f32",   "hypothesis", _SPARSE),
+    ((120,),     "mma.sp",     "fp8",  "f32", 32, 25, -133,  "f32",   "hypothesis", _SPARSE),
 )
 
 _FP8_HALVES = (
-    # sm,    d,     F,  floor, output, status,     source
-    (90,     "f32", 25, -133,  "f32",  "verified", _H200_FP8),
-    (90,     "f16", 25, -21,   "f16",  "verified", _H200_FP8_F16),
-    (100,    "f32", 25, -133,  "f32",  "verified", _B200_FP8),
-    (100,    "f16", 25, -21,   "f16",  "verified", _B200_FP8),
+    # sm,    instruction, d,     F,  floor, output, status,     source
+    (90,     "mma",       "f32", 25, -133,  "f32",  "verified", _H200_FP8),
+    (90,     "mma",       "f16", 25, -21,   "f16",  "verified", _H200_FP8_F16),
+    (100,    "mma",       "f32", 25, -133,  "f32",  "verified", _B200_FP8),
+    (100,    "mma",       "f16", 25, -21,   "f16",  "verified", _B200_FP8),
+    (90,     "mma.sp",    "f32", 25, -133,  "f32",  "verified", _H200_SPARSE_FP8),
+    (100,    "mma.sp",    "f32", 25, -133,  "f32",  "hypothesis", _SPARSE),
 )
 
 _EXACT_ROWS = (
@@ -179,6 +205,12 @@ _EXACT_ROWS = (
     ((75, 80, 86, 89, 100, 120), "mma",        "int8", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "int4", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "b1",   "s32", "integer", None, "published", _EXACT),
+    ((90,),                      "mma.rounded", "f64", "f64", "fma",     None, "verified",  _H200_ROUNDED),
+    ((90,),                      "mma.sp",     "int8", "s32", "integer", None, "verified",  _H200_SPARSE),
+    ((90,),                      "mma.sp",     "int4", "s32", "integer", None, "verified",  _H200_SPARSE),
+    ((80, 86, 89, 100, 120),     "mma.rounded", "f64", "f64", "fma",     None, "hypothesis", _ROUNDED),
+    ((80, 86, 89, 100, 120),     "mma.sp",     "int8", "s32", "integer", None, "published", _EXACT),
+    ((80, 86, 89, 100, 120),     "mma.sp",     "int4", "s32", "integer", None, "published", _EXACT),
 )
 # fmt: on
 
@@ -194,8 +226,8 @@ def _rows() -> list[Rule]:
             Rule(sm, instruction, family, d, "fused", products, bits, floor, output, _nan(d), status, source)
             for sm in sms
         ]
-    for sm, d, bits, floor, output, status, source in _FP8_HALVES:
-        rows.append(Rule(sm, "mma", "fp8", d, "fused_halves", 16, bits, floor, output, _nan(d), status, source))
+    for sm, instruction, d, bits, floor, output, status, source in _FP8_HALVES:
+        rows.append(Rule(sm, instruction, "fp8", d, "fused_halves", 16, bits, floor, output, _nan(d), status, source))
     for exact_sms, instruction, family, d, method, nan, status, source in _EXACT_ROWS:
         rows += [Rule(sm, instruction, family, d, method, 1, 0, None, d, nan, status, source) for sm in exact_sms]
     return rows
@@ -208,8 +240,9 @@ RULES: dict[tuple[int, str, str, str], Rule] = {(r.sm, r.instruction, r.family, 
 def find_rule(sm: int, instruction: str, family: str, d: str) -> Rule:
     """The rule for an architecture (10 * major + minor), instruction class, operand family and result type.
 
-    ``wmma`` is composed of ``mma`` and has rows of its own only where it differs. An architecture between two listed
-    ones follows the one below it within the same major version. Raises :class:`NoRuleError`.
+    ``wmma`` is composed of ``mma`` and has rows of its own only where it differs; ``mma.sp`` has its own throughout. An
+    architecture between two listed ones follows the one below it within the same major version. Raises
+    :class:`NoRuleError`.
     """
     known = max((s for s in ARCHITECTURES if s <= sm and s // 10 == sm // 10), default=None)
     for name in (instruction, "mma") if instruction == "wmma" else (instruction,):
