@@ -6,11 +6,14 @@ Shaped like CuPy: the same script runs on either. See README.md.
 from tcsim.array import asarray, asnumpy, empty, empty_like, full, ndarray, ones, zeros, zeros_like
 from tcsim.device import Device, current_device
 from tcsim.errors import DeadlockError, DeviceError, KernelFault, LaunchError, TcsimError, UnsupportedError
+from tcsim.lanes import banks, layout
 from tcsim.module import Function, RawKernel, RawModule
+from tcsim.numerics import Chain, Promote, SplitK, explain, matmul
 from tcsim.profiler import Profiler
 
 __version__ = "0.1.0"
 __all__ = [
+    "Chain",
     "DeadlockError",
     "Device",
     "DeviceError",
@@ -18,16 +21,22 @@ __all__ = [
     "KernelFault",
     "LaunchError",
     "Profiler",
+    "Promote",
     "RawKernel",
     "RawModule",
+    "SplitK",
     "TcsimError",
     "UnsupportedError",
     "asarray",
     "asnumpy",
+    "banks",
     "current_device",
     "empty",
     "empty_like",
+    "explain",
     "full",
+    "layout",
+    "matmul",
     "ndarray",
     "ones",
     "zeros",

@@ -7,16 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from gpu_ref.tensor.float_inputs import FORMATS
-from gpu_ref.tensor.inputs import Operands, Registers, fragments
-from isa.tensor import MmaForm, make_plan
-from isa.tensor.formats import INTEGER_BITS
-from isa.tensor.reference import convert, decode, dot, integer_dot
+from gpu_ref.tensor.inputs import Operands, Registers, SparseOperands, fragments
+from gpu_ref.tensor.sparse_inputs import variant
+from isa.tensor import MmaForm
+from isa.tensor.metadata import codes_of, gathered_k
+from tcsim.numerics.explain import explain_bits
+from tcsim.numerics.instructions import instruction_of
+from tcsim.numerics.scalars import number_text
 
 __all__ = ["Dot", "differing", "explain", "find_dot", "reference"]
 
 
 class Dot(NamedTuple):
-    """One output element: ``k`` bit patterns of A and of B, those of C and of what was got, and where it is."""
+    """One output element: ``k`` bit patterns of A and of B (of ``mma.sp``, of those that A stores), those of C and of what was
+    got, and where it is."""
 
     a: list[int]
     b: list[int]
@@ -34,46 +38,25 @@ def differing(form: MmaForm, got: Registers, expected: Registers) -> int:
     return int(np.count_nonzero(got != expected))
 
 
-def find_dot(form: MmaForm, operands: Operands, got: Registers, warp: int, register: int, lane: int, element: int) -> Dot:
+def find_dot(
+    form: MmaForm, operands: Operands | SparseOperands, got: Registers, warp: int, register: int, lane: int, element: int
+) -> Dot:
     """The output element that a warp has in a register of a lane (``element`` 1: in the upper half of it)."""
     parts = fragments(form)
     row, column, matrix = (int(x[register, lane, element]) for x in parts["d"].coordinates())
     a, b, c, d = (
         parts[name].unpack(planes[warp]).reshape(parts[name].matrices, parts[name].rows, parts[name].columns)[matrix]
-        for name, planes in zip("abcd", (*operands, got), strict=True)
+        for name, planes in zip("abcd", (*operands[:3], got), strict=True)
     )
-    return Dot(a[row].tolist(), b[:, column].tolist(), int(c[row, column]), int(d[row, column]), matrix, row, column)
-
-
-def _signed(bits: int, ptx_type: str) -> int:
-    width = INTEGER_BITS[ptx_type]
-    return bits - (1 << width) if ptx_type.startswith("s") and bits >> (width - 1) else bits
+    met = b[:, column]
+    if isinstance(operands, SparseOperands):
+        met = met[gathered_k(form, codes_of(form, operands.e[warp, 0], variant(form, warp).selector))[row]]
+    return Dot(a[row].tolist(), met.tolist(), int(c[row, column]), int(d[row, column]), matrix, row, column)
 
 
 def reference(form: MmaForm, sm: int, dot_: Dot) -> int:
     """The bits of the output by :mod:`isa.tensor.reference`."""
-    rule = make_plan(form, sm).rule
-    if rule.method == "integer":
-        if form.a == "b1":
-            a = [x ^ y if form.bit_operation == "xor" else x & y for x, y in zip(dot_.a, dot_.b, strict=True)]
-            return integer_dot(a, [1] * form.k, _signed(dot_.c, "s32"), False) & 0xFFFFFFFF
-        x, y = ([_signed(bits, t) for bits in side] for side, t in ((dot_.a, form.a), (dot_.b, form.b)))
-        return integer_dot(x, y, _signed(dot_.c, "s32"), form.satfinite) & 0xFFFFFFFF
-    if form.a == "f64":
-        return dot(dot_.a, dot_.b, dot_.c, rule, "f64", "f64")
-    c = dot_.c if form.c == rule.d else convert(dot_.c, form.c, rule.d)
-    result = dot(dot_.a, dot_.b, c, rule, form.a, form.b)
-    return result if form.d == rule.d else convert(result, rule.d, form.d)
-
-
-def _number(bits: int, ptx_type: str) -> str:
-    """Such as ``3C01=1025*2^-10``."""
-    if ptx_type not in FORMATS:
-        return str(_signed(bits, ptx_type))
-    x, digits = decode(bits, ptx_type), FORMATS[ptx_type].bits // 4
-    sign = "-" if x.negative else ""
-    finite = f"{x.significand}*2^{x.unit}" if x.significand else "0"
-    return f"{bits:0{digits}X}=" + {"nan": "NaN", "infinite": f"{sign}Inf"}.get(x.kind, sign + finite)
+    return explain_bits(instruction_of(form, sm), dot_.a, dot_.b, dot_.c).bits
 
 
 def explain(form: MmaForm, sm: int, dot_: Dot, expected: int) -> str:
@@ -83,9 +66,9 @@ def explain(form: MmaForm, sm: int, dot_: Dot, expected: int) -> str:
     for k, (a, b) in enumerate(zip(dot_.a, dot_.b, strict=True)):
         mask = (1 << (FORMATS[form.a].bits - 1)) - 1 if form.a in FORMATS else -1
         if a & mask or b & mask:
-            lines.append(f"  k={k:<3} {_number(a, form.a)}  x  {_number(b, form.b)}")
-    lines.append(f"  C      {_number(dot_.c, form.c)}")
-    lines.append(f"  GPU    {_number(dot_.got, form.d)}")
-    lines.append(f"  kernel {_number(expected, form.d)}")
-    lines.append(f"  exact  {_number(reference(form, sm, dot_), form.d)}")
+            lines.append(f"  k={k:<3} {number_text(a, form.a)}  x  {number_text(b, form.b)}")
+    lines.append(f"  C      {number_text(dot_.c, form.c)}")
+    lines.append(f"  GPU    {number_text(dot_.got, form.d)}")
+    lines.append(f"  kernel {number_text(expected, form.d)}")
+    lines.append(f"  exact  {number_text(reference(form, sm, dot_), form.d)}")
     return "\n".join(lines)

@@ -49,7 +49,9 @@ from isa.tensor.simd import (
     to_f16_bits,
 )
 
-__all__ = ["MAX_A", "MAX_B", "MAX_TILE", "NAN_F16", "NAN_F32", "Span", "StepNumbers", "fused_step"]
+__all__ = [
+    "MAX_A", "MAX_B", "MAX_TILE", "NAN_F16", "NAN_F32", "Span", "StepNumbers", "fused_step", "round_f16", "round_f32",
+]  # fmt: skip
 
 MAX_TILE = 128
 """Accumulators of the largest warp tile: 16 x 8."""
@@ -87,7 +89,7 @@ def _aligned(term: Any, distance: Any, farthest: int) -> Any:
 
 
 @inlined
-def _round_f32(value: Any, kept_fraction_bits: int) -> Any:
+def round_f32(value: Any, kept_fraction_bits: int) -> Any:
     """float64 lanes to float32 bits, toward zero, with ``kept_fraction_bits``; too large gives infinity, zero is +0."""
     bits = bitcast(value, np.int64)
     exponent = (bits >> 52) & 0x7FF
@@ -98,7 +100,7 @@ def _round_f32(value: Any, kept_fraction_bits: int) -> Any:
 
 
 @inlined
-def _round_f16(value: Any) -> Any:
+def round_f16(value: Any) -> Any:
     """float64 lanes to float16 bits, to nearest even; a zero, also after rounding, is +0. Goes through a float32
     rounded to odd, which keeps what the second rounding needs to know."""
     bits = bitcast(value, np.int64)
@@ -143,9 +145,9 @@ def _step(out, tile, x, span, step):
             total = total + convert(partial, np.float64)
         unit = bitcast((convert(emax, np.int64) + (1023 - f)) << 52, np.float64)  # 2^(emax - F)
         if step.half:
-            store8(out, row * 8, _round_f16(total * unit))
+            store8(out, row * 8, round_f16(total * unit))
         else:
-            store8(out, row * 8, _round_f32(total * unit, step.kept_fraction_bits))
+            store8(out, row * 8, round_f32(total * unit, step.kept_fraction_bits))
     return any_lane(special)
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``tcsim run | profile | verify | record | isa | arch``.
+"""The command line: ``tcsim run | profile | verify | record | explain | layout | banks | isa | arch``.
 
 Exit codes: 0 well, 1 a mismatch with recorded hardware outputs, 2 a user's error (told in one message on standard error).
 """
@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 import tcsim
-from tcsim.cli import arch_commands, isa_commands
+from tcsim.cli import arch_commands, explain_command, isa_commands, lane_commands, sass_commands
 from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
 from tcsim.errors import TcsimError
 
@@ -28,7 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(isa_commands.app, name="isa", help="The instructions that tcsim executes.")
+app.command()(explain_command.explain)
 app.add_typer(arch_commands.app, name="arch", help="The GPUs that tcsim knows.")
+app.command()(sass_commands.sass)
 
 _ROLES = {"--arg": "arg", "-a": "arg", "--out": "out", "-o": "out", "--inout": "inout"}
 
@@ -221,6 +223,9 @@ def record(
     bundle = target_bundle(target, _options(ctx, kernel, grid, block, shared, "", fmad))
     recorded = gpu_ref.record(bundle, to, metrics)
     typer.echo(f"recorded {recorded.folder}")
+
+
+lane_commands.add_to(app, _OrderedCommand)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:

@@ -1,49 +1,102 @@
-"""``tcsim isa list`` and ``tcsim isa show``: generated from the instruction registry."""
+"""``tcsim isa list`` and ``tcsim isa show``: from the instruction registry and the table of tensor-core arithmetic."""
 
 from __future__ import annotations
 
+import difflib
+import zipfile
+from functools import cache
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+import tcsim
 from isa import instructions as _instructions  # noqa: F401  (fills the registry)
-from isa.spec.registry import Instruction, all_instructions, by_base, find
-from tcsim.errors import TcsimError
+from isa.errors import TcsimError
+from isa.spec.registry import Form, Instruction, ResolvedOperand, all_instructions, by_base, find
+from isa.tensor import MmaForm
+from isa.tensor.forms import FORMS
+from isa.tensor.rules import ARCHITECTURES
+from tcsim.arch import arch_names, find_arch, find_timing
+from tcsim.numerics.describe import arithmetic_lines, machine_code, status_letters
+from tcsim.numerics.instructions import find_form_by_name, nearest_names
+from tcsim.timing.operations import Costs
 
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True)
 
+_RECORDINGS = Path(tcsim.__file__).parents[1] / "traces"
+
 
 @app.command("list")
 def list_(
     text: Annotated[str, typer.Argument(help="only instructions whose form contains this")] = "",
+    operand: Annotated[str, typer.Option("--type", help="tensor-core forms with operands of this type, such as s8")] = "",
 ) -> None:
-    """Every instruction form that tcsim executes: {..} may be left out, <..> is a choice."""
+    """Every instruction form that tcsim executes: {..} may be left out, <..> is a choice.
+
+    With --type, each tensor-core form by itself, and how its arithmetic is known on each architecture.
+    """
+    shown = _list_tensor_forms(text, operand) if operand else _list_instructions(text)
+    if not shown:
+        what = f"{text!r}" + (f" and has {operand!r} operands" if operand else "")
+        raise TcsimError(f"no instruction form contains {what}; 'tcsim isa list' shows all")
+
+
+def _list_instructions(text: str) -> int:
     shown = 0
     for entry in sorted(all_instructions(), key=lambda e: (e.section_key, e.pattern.base)):
         spelling = entry.pattern.spell()
         if text in spelling:
             typer.echo(f"{entry.section:14} sm_{entry.sm:<4} {spelling}")
             shown += 1
-    if not shown:
-        raise TcsimError(f"no instruction form contains {text!r}; 'tcsim isa list' shows all")
+    return shown
+
+
+def _list_tensor_forms(text: str, operand: str) -> int:
+    forms = [form for forms in FORMS.values() for form in forms if operand in (form.a, form.b) and text in str(form)]
+    if forms:
+        typer.echo("V verified on hardware, P published, H hypothesis, - no such form")
+        typer.echo(f"{'':58}{''.join(f'{sm:>5}' for sm in ARCHITECTURES)}")
+    for form in forms:
+        typer.echo(f"{form!s:58}{''.join(f'{letter:>5}' for letter in status_letters(form))}")
+    return len(forms)
 
 
 @app.command()
-def show(opcode: Annotated[str, typer.Argument(help="a base opcode (mma) or a full one (add.rn.ftz.f32)")]) -> None:
-    """What an instruction does, and its forms."""
+def show(
+    opcode: Annotated[str, typer.Argument(help="a base opcode (mma) or a form (add.ftz.f32, mma.m16n8k16.f32.f16.f16.f32)")],
+) -> None:
+    """What an instruction does: syntax, operands, where it exists, its arithmetic and how that is known, timing."""
+    opcode = opcode.strip().removesuffix(";")
+    form = find_form_by_name(opcode)
+    if form is not None:
+        _show_form(_registered(form), form)
+        return
+    if opcode.startswith("wgmma.m64"):
+        lines = arithmetic_lines(opcode)
+        if not lines:
+            raise TcsimError(f"no instruction is called {opcode!r}; nearest: {nearest_names(opcode)}")
+        typer.echo(opcode)
+        typer.echo("  arithmetic (tcsim.matmul and tcsim explain know it):")
+        _indented(lines)
+        return
     base = opcode.partition(".")[0]
     entries = by_base(base)
     if not entries:
-        raise TcsimError(f"unknown instruction {base!r}; 'tcsim isa list' shows all")
-    if "." in opcode:
-        forms, reason = find(opcode)
-        if not forms:
-            raise TcsimError(f"{opcode}: {reason}")
-        entries = [form.instruction for form in forms]
-    for entry in entries:
-        _show(entry)
+        near = difflib.get_close_matches(base, sorted({e.pattern.base for e in all_instructions()}), 4)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise TcsimError(f"unknown instruction {base!r}{hint}; 'tcsim isa list' shows all")
+    if "." not in opcode:
+        for entry in entries:
+            _show(entry)
+        return
+    forms, reason = find(opcode)
+    if not forms:
+        raise TcsimError(f"{opcode}: {reason}{_nearest(opcode, entries)}")
+    for found in forms:
+        _show_form(found, None)
 
 
 def _show(entry: Instruction) -> None:
@@ -56,3 +109,123 @@ def _show(entry: Instruction) -> None:
     for line in entry.note.splitlines():
         typer.echo(f"  {line}")
     typer.echo("")
+
+
+# ------------------------------------------------------------------------------------------------------------ a form
+
+
+def _registered(form: MmaForm) -> Form:
+    """The registry's entry for a tensor-core form."""
+    word = ".mma" if form.instruction == "wmma" else ""
+    types = (form.d, form.c) if form.instruction == "wmma" and form.a == "f16" else (form.d, form.a, form.b, form.c)
+    more = [form.rounding, "satfinite" * form.satfinite, *types, form.bit_operation, "popc" * bool(form.bit_operation)]
+    text = f"{form.instruction}{word}.sync.aligned.{form.a_layout}.{form.b_layout}.{form.shape}"
+    forms, reason = find(".".join([text, *filter(None, more)]))
+    if not forms:
+        raise TcsimError(f"{form}: {reason}")
+    return forms[0]
+
+
+def _show_form(found: Form, form: MmaForm | None) -> None:
+    entry = found.instruction
+    typer.echo(f"{found.name}  {', '.join(_operand(o) for o in found.operands)}")
+    for line in entry.note.partition("\n\n")[0].splitlines():
+        typer.echo(f"  {line}")
+    if form is not None:
+        stored = f" (of which a row of A stores {form.stored_k})" if form.is_sparse else ""
+        typer.echo(f"  A {form.m} x {form.k} {form.a}{stored}, B {form.k} x {form.n} {form.b}, "
+                   f"C {form.m} x {form.n} {form.c}, D {form.m} x {form.n} {form.d}")  # fmt: skip
+    typer.echo(f"  PTX ISA {entry.section}, PTX {entry.ptx} or later, sm_{form.sm if form else entry.sm} or later")
+    if form is not None:
+        typer.echo("  arithmetic:")
+        _indented(arithmetic_lines(form))
+        code = machine_code(form)
+        if code:
+            typer.echo("  machine code (ptxas 13.0; moves, addresses and integer additions left out):")
+            _indented([f"{', '.join(f'sm_{sm}' for sm in sms)}: {text}" for sms, text in code.items()])
+    else:
+        typer.echo(f"  how it is known: {_provenance(found.name)}")
+    typer.echo(f"  timing class {entry.timing_class(found.params)}")
+    _indented(_costs(entry.timing_class(found.params)))
+    typer.echo("")
+
+
+def _operand(operand: ResolvedOperand) -> str:
+    if operand.is_address:
+        return f"[{operand.name}]"
+    register = f"{operand.name}:.{operand.type.name}"
+    return f"{{{register} x {operand.count}}}" if operand.count > 1 else register
+
+
+def _indented(lines: list[str]) -> None:
+    for line in lines:
+        typer.echo(f"    {line}")
+
+
+def _costs(timing_class: str) -> list[str]:
+    """Latency and rate on every chip that has timing tables."""
+    lines, seen = [], set()
+    for name in arch_names():
+        arch = find_arch(name)
+        if arch.timing is None or arch.timing.chip in seen:
+            continue
+        seen.add(arch.timing.chip)
+        costs = Costs(find_timing(arch).chip)
+        if costs.has(timing_class):
+            cost = costs.of(timing_class)
+            busy = f"{cost.busy} cycle{'s' if cost.busy != 1 else ''}"
+            lines.append(f"{arch.timing.chip}: {busy} of pipe {cost.pipe}, a dependent instruction after {cost.latency}")
+        else:
+            lines.append(f"{arch.timing.chip}: not in its tables")
+    return lines
+
+
+# --------------------------------------------------------------------------------------------- how a scalar form is known
+
+
+@cache
+def _recorded() -> dict[frozenset[str], str]:
+    """What the recordings that come with the checkout say about scalar forms; an installed package has none."""
+    found: dict[frozenset[str], str] = {}
+    for name in _arrays("scalar/scalar.npz"):
+        found[_words(name)] = "verified on hardware: traces/scalar, every result that an H200 gave for adversarial operands"
+    for name in _arrays("mufu/hashes.npz"):
+        if " " not in name:
+            found[_words(name)] = "verified on hardware: traces/mufu, hashes of an H200's results for every input there is"
+    return found
+
+
+def _arrays(path: str) -> list[str]:
+    file = _RECORDINGS / path
+    if not file.is_file():
+        return []
+    with zipfile.ZipFile(file) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _words(opcode: str) -> frozenset[str]:
+    """The opcode's words; ``.rn`` is what is done where nothing is said."""
+    return frozenset(opcode.split(".")) - {"rn"}
+
+
+def _provenance(name: str) -> str:
+    return _recorded().get(_words(name), "PTX ISA; no recording of this form alone comes with this copy")
+
+
+# ------------------------------------------------------------------------------------------------------------- nearest
+
+
+def _nearest(opcode: str, entries: list[Instruction]) -> str:
+    """The forms or words that an opcode without a form may have meant, as the end of a message."""
+    if opcode.startswith(("mma.m", "mma.sync", "wmma.m16", "wmma.m32", "wmma.m8", "wmma.mma")):
+        return f"; nearest: {nearest_names(opcode)}"
+    known: set[str] = set()
+    for entry in entries:
+        known |= {word for kind, word in entry.pattern.parts if kind == "word"}
+        known = known.union(*(slot.words for slot in entry.pattern.slots.values()))
+    hints = []
+    for word in opcode.split(".")[1:]:
+        near = difflib.get_close_matches(word, sorted(known), 2) if word not in known else []
+        if near:
+            hints.append(f".{word} may be {' or '.join(f'.{x}' for x in near)}")
+    return f"; {', '.join(hints)}" if hints else ""

@@ -1,0 +1,239 @@
+"""``tcsim layout`` and ``tcsim banks``: what the lanes of a warp hold, and what they touch."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from tcsim.cli.launches import LaunchOptions, prepare
+from tcsim.errors import TcsimError
+
+__all__ = ["add_to"]
+
+
+def add_to(app: typer.Typer, ordered: type[TyperCommand]) -> None:
+    """Register both commands. ``ordered``: the command class that keeps the order of a kernel's arguments."""
+    app.command()(layout)
+    app.command(cls=ordered)(banks)
+
+
+def _numbers(text: str, option: str, most: int) -> list[int]:
+    try:
+        numbers = [int(piece) for piece in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not 2 <= len(numbers) <= most:
+        raise TcsimError(f"{option} {text!r}: row,column such as 3,5{' (or matrix,row,column)' if most == 3 else ''}")
+    return numbers
+
+
+_SUFFIXES = {".csv": "csv", ".md": "markdown", ".svg": "svg", ".html": "html", ".htm": "html", ".json": "json", ".txt": "text"}
+
+
+def _format(given: str, json: bool, to: Path | None, known: Sequence[str]) -> str:
+    """The format asked for, or the one that the file's name says."""
+    chosen = given or ("json" if json else _SUFFIXES.get(to.suffix.lower(), "") if to is not None else "") or "text"
+    if chosen not in known:
+        raise TcsimError(f"no format {chosen!r} here; there are {', '.join(known)}")
+    if json and chosen != "json":
+        raise TcsimError(f"--json or --format {chosen}, not both")
+    return chosen
+
+
+def _deliver(text: str, to: Path | None) -> None:
+    if to is None:
+        typer.echo(text, nl=not text.endswith("\n"))
+        return
+    try:
+        to.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+    except OSError as problem:
+        raise TcsimError(f"cannot write {to}: {problem.strerror}") from None
+    typer.echo(f"written to {to}")
+
+
+Format = Annotated[str, typer.Option("--format", "-f", help="text, csv, markdown, svg, html or json", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="print JSON (versioned schema)")]
+To = Annotated[Path | None, typer.Option("--to", help="write to this file; its name chooses the format if none is given")]
+
+
+# -------------------------------------------------------------------------------------------------------------- layout
+
+
+def layout(
+    form: Annotated[str, typer.Argument(help="mma.m16n8k16.f16, ldmatrix.x4.trans, ... or the full PTX opcode")] = "",
+    operand: Annotated[str, typer.Option("--operand", "-o", help="only a, b, c, d or metadata")] = "",
+    element: Annotated[str, typer.Option("--element", "-e", help="where this element is: row,column")] = "",
+    lane: Annotated[int | None, typer.Option("--lane", "-l", help="what this lane holds")] = None,
+    register: Annotated[int | None, typer.Option("--register", "-r", help="with --lane: what this register holds")] = None,
+    output: Annotated[str, typer.Option("--output", help="the operands that feed this element of d: row,column")] = "",
+    selector: Annotated[int, typer.Option("--selector", help="the sparsity selector of mma.sp")] = 0,
+    each: Annotated[bool, typer.Option("--each", help="one cell for every element, also where several share one")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="check every table of every form")] = False,
+    format: Format = "",
+    json: Json = False,
+    to: To = None,
+) -> None:
+    """Which lane, register and bits hold each element of a matrix instruction, and the other way round."""
+    from tcsim.lanes import layout_text as text
+    from tcsim.lanes.layout_picture import layout_html, layout_svg
+    from tcsim.lanes.layouts import layout as find_layout
+
+    if verify:
+        _verify()
+        return
+    if not form:
+        raise TcsimError("name an instruction, such as mma.m16n8k16.f16 or ldmatrix.x4; 'tcsim isa list mma' shows all")
+    chosen = _format(format, json, to, ("text", "csv", "markdown", "svg", "html", "json"))
+    found = find_layout(form, selector=selector)
+    operands = [operand.lower()] if operand else []
+    for name in operands:
+        found[name]
+    if output and (element or lane is not None or operand):
+        raise TcsimError("--output shows all operands of one output; leave out --operand, --element and --lane")
+    if register is not None and lane is None and not element:
+        raise TcsimError("--register says which register of a lane; give --lane too")
+    asked = bool(output or element or lane is not None)
+    feeds = None
+    if output:
+        feeds = found.feeds(*_output(output))
+        rows = text.feeds_rows(found, feeds)
+    elif asked:
+        rows = _asked(found, operands, element, lane, register)
+    else:
+        rows = []
+    names = operands or text.shown_operands(found)
+    if chosen == "csv":
+        made = text.rows_csv(rows if asked else text.rows_of(found, operands or list(found.operands)))
+    elif chosen == "json":
+        made = text.rows_json(found, rows) if asked else text.whole_json(found, operands or list(found.operands))
+    elif chosen == "svg":
+        made = layout_svg(found, operands, rows, each)
+    elif chosen == "html":
+        made = layout_html(found, operands, rows, each)
+    elif chosen == "markdown":
+        made = text.rows_markdown(rows) if asked else "\n\n".join(text.grid_markdown(found[name], each) for name in names)
+    elif feeds is not None:
+        made = text.feeds_text(found, feeds)
+    else:
+        made = f"{found.instruction.ptx}\n\n{text.rows_text(rows)}" if asked else text.whole_text(found, operands, each)
+    _deliver(made, to)
+
+
+def _output(text: str) -> tuple[int, int, int]:
+    numbers = _numbers(text, "--output", 3)
+    matrix = numbers.pop(0) if len(numbers) == 3 else 0
+    return numbers[0], numbers[1], matrix
+
+
+def _asked(found: Any, operands: list[str], element: str, lane: int | None, register: int | None) -> list[Any]:
+    """The rows of a question; without --operand, those of the operands that have what is asked for."""
+    from tcsim.lanes.layout_text import rows_of
+    from tcsim.lanes.layouts import LayoutError
+
+    where = None
+    if element:
+        numbers = _numbers(element, "--element", 3)
+        where = (numbers[-2], numbers[-1], numbers[0] if len(numbers) == 3 else None)
+    rows, problems = [], []
+    for name in operands or list(found.operands):
+        try:
+            rows += rows_of(found, [name], where, lane, register)
+        except LayoutError as problem:
+            problems.append(problem)
+    if not rows and problems:
+        raise LayoutError("; ".join(dict.fromkeys(map(str, problems))))
+    if not rows:
+        raise LayoutError(f"nothing of {found.name} is there")
+    return rows
+
+
+def _verify() -> None:
+    from isa.tensor.metadata import metadata_layout
+    from tcsim.lanes.layouts import layout as find_layout
+    from tcsim.lanes.names import all_names
+
+    tables = 0
+    for name in all_names():
+        first = find_layout(name)
+        selectors = metadata_layout(first.form).selectors if first.form is not None and first.form.is_sparse else 1
+        for found in (first, *(find_layout(name, selector=s) for s in range(1, selectors))):
+            for one in found.operands.values():
+                problems = one.problems()
+                if problems:
+                    raise TcsimError(f"{name}, operand {one.operand}: {'; '.join(problems[:3])}")
+                tables += 1
+    typer.echo(f"{len(all_names())} instructions, {tables} tables: every element has a place of its own (or copies)")
+
+
+# --------------------------------------------------------------------------------------------------------------- banks
+
+
+Expr = Annotated[
+    list[str] | None,
+    typer.Option("--expr", "-e", help="byte address over lane: '(lane%8)*80 + (lane//8)*16'; several for one buffer"),
+]
+Width = Annotated[
+    list[int] | None,
+    typer.Option("--width", "-w", help="bytes a lane: 1 to 16 (default 4); one for all or one per --expr"),
+]
+
+
+def banks(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(help="a bundle folder, a .ptx or a .cu file, whose launch is executed")] = "",
+    expr: Expr = None,
+    width: Width = None,
+    rows: Annotated[int | None, typer.Option("--rows", help="ldmatrix: 8, 16 or 32 lanes give rows of 16 bytes")] = None,
+    let: Annotated[list[str] | None, typer.Option("--let", help="a name in expressions: stride=80, row='lane % 8'")] = None,
+    warp: Annotated[int, typer.Option("--warp", help="value of warp in the expressions")] = 0,
+    line: Annotated[list[str] | None, typer.Option("--line", help="an access: ptx:118 or transpose.cu:21")] = None,
+    kernel: Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")] = "",
+    grid: Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")] = "",
+    block: Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")] = "",
+    shared: Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")] = 0,
+    arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input of the kernel, as for tcsim run")] = None,
+    out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
+    inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
+    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate")] = "",
+    format: Annotated[str, typer.Option("--format", "-f", help="text, svg, html or json", show_default=False)] = "",
+    json: Json = False,
+    to: To = None,
+) -> None:
+    """Shared-memory bank conflicts of an address expression or of a kernel's accesses, and what would remove them.
+
+    Wavefronts are counted as the timing model and Nsight Compute count them: those above the ideal are conflicts.
+    """
+    from tcsim.lanes import bank_report
+
+    chosen = _format(format, json, to, ("text", "svg", "html", "json"))
+    if bool(expr) == bool(target):
+        raise TcsimError("give either --expr with an address, or a kernel to execute; for example --expr 'lane * 128'")
+    if expr:
+        if line:
+            raise TcsimError("--line is an access of a kernel; leave it out with --expr")
+        report: bank_report.Report = bank_report.of_expressions(expr, width or [], rows, warp, _lets(let or []))
+    else:
+        if width or rows or let or warp:
+            raise TcsimError("--width, --rows, --let and --warp belong to --expr; a kernel's accesses have their own")
+        options = LaunchOptions(kernel, grid, block, shared, device, True, ctx.meta.get("arguments", ()))
+        report = bank_report.of_launch(prepare(target, options), line or [])
+    if chosen == "json":
+        made = json_module.dumps(report.data(), indent=1) + "\n"
+    else:
+        made = {"text": report.text, "svg": report.svg, "html": report.html}[chosen]()
+    _deliver(made, to)
+
+
+def _lets(texts: Sequence[str]) -> dict[str, str]:
+    lets = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not value.strip():
+            raise TcsimError(f"--let {text!r}: a name and a value, such as stride=80")
+        lets[name.strip()] = value.strip()
+    return lets

@@ -1,0 +1,266 @@
+"""Tensor-core instructions by name: what a form is called, what it takes, and whether a device has it.
+
+A name is short (``mma.m16n8k16.f32.f16.f16.f32``: instruction, shape, types of D, A, B, C) or as PTX spells it
+(``mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32``). ``wgmma`` leaves out the type of C, as PTX does:
+``wgmma.m64n128k16.f32.f16.f16``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import cache
+
+from msgspec import Struct
+
+from isa.tensor import MMA_FORMS, MmaForm, NoFormError, NoRuleError, Rule, find_form, make_plan
+from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
+from isa.tensor.forms import FORMS
+from isa.tensor.rules import ARCHITECTURES, FAMILIES, find_rule
+from tcsim.arch import find_arch
+from tcsim.device import Device
+from tcsim.errors import DeviceError
+
+__all__ = [
+    "TensorInstruction",
+    "device_sm",
+    "find_form_by_name",
+    "find_instruction",
+    "instruction_names",
+    "instruction_of",
+    "nearest_names",
+]
+
+_TYPES = {*FLOAT_FORMATS, *INTEGER_BITS, "f64"}
+_SAID_ANYWAY = {"sync", "aligned", "mma_async", "popc", "rn"}
+"""Modifiers that tell no two forms apart (``.rn`` is what f64 does where nothing is said)."""
+
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)$")
+
+
+class TensorInstruction(Struct, frozen=True):
+    """An instruction on an architecture.
+
+    ``name`` is the short one. ``k`` products go into each output; ``a``, ``b`` are the PTX types of the operands, ``c`` and
+    ``d`` of the accumulator before and after. ``rule`` is the row of the table of arithmetic (:mod:`isa.tensor.rules`).
+    ``form`` is the ``mma`` or ``wmma`` form; None for ``wgmma`` with floating-point operands, of which the rule says all.
+    For integers, whose sums are exact whatever the order, it is the ``mma`` form that computes the same.
+    """
+
+    name: str
+    sm: int
+    k: int
+    a: str
+    b: str
+    c: str
+    d: str
+    rule: Rule
+    form: MmaForm | None
+
+    @property
+    def satfinite(self) -> bool:
+        return self.form is not None and self.form.satfinite
+
+    @property
+    def rounding(self) -> str:
+        """Of f64: ``rn``, ``rz``, ``rm`` or ``rp``."""
+        return (self.form.rounding if self.form is not None else "") or "rn"
+
+
+# --------------------------------------------------------------------------------------------------------- wgmma
+
+
+class _Wgmma(Struct, frozen=True):
+    k: int
+    d: str
+    a: str
+    b: str
+    satfinite: bool = False
+    bit_operation: str = ""
+
+
+def _wgmma_kinds() -> list[_Wgmma]:
+    fp8 = ("e4m3", "e5m2")
+    kinds = [_Wgmma(16, d, "f16", "f16") for d in ("f32", "f16")]
+    kinds += [_Wgmma(16, "f32", "bf16", "bf16"), _Wgmma(8, "f32", "tf32", "tf32")]
+    kinds += [_Wgmma(32, d, a, b) for d in ("f32", "f16") for a in fp8 for b in fp8]
+    kinds += [_Wgmma(32, "s32", a, b, s) for a in ("s8", "u8") for b in ("s8", "u8") for s in (False, True)]
+    return [*kinds, _Wgmma(256, "s32", "b1", "b1", bit_operation="and")]
+
+
+_WGMMA = _wgmma_kinds()  # PTX ISA 9.7.15.5.2
+
+
+def _wgmma_name(kind: _Wgmma, n: int) -> str:
+    types = f"{kind.d}.{kind.a}.{kind.b}{'.satfinite' if kind.satfinite else ''}"
+    return f"wgmma.m64n{n}k{kind.k}.{types}{f'.{kind.bit_operation}.popc' if kind.bit_operation else ''}"
+
+
+def _wgmma_columns(kind: _Wgmma) -> tuple[int, ...]:
+    """The sizes of N: multiples of 8, of integers above 24 of 16 (PTX ISA 9.7.15.2)."""
+    if kind.d == "s32":
+        return (8, 16, 24, *range(32, 257, 16))
+    return tuple(range(8, 257, 8))
+
+
+# --------------------------------------------------------------------------------------------------------- names
+
+
+def _short(form: MmaForm) -> str:
+    saturate = ".satfinite" if form.satfinite else ""
+    rounding = f".{form.rounding}" if form.rounding else ""
+    ending = f".{form.bit_operation}.popc" if form.bit_operation else ""
+    layouts = f".{form.a_layout}.{form.b_layout}" if form.is_884 else ""
+    return f"{form.instruction}.{form.shape}{layouts}{rounding}{saturate}.{form.d}.{form.a}.{form.b}.{form.c}{ending}"
+
+
+Key = tuple[str, str, tuple[str, ...], frozenset[str], str]
+
+
+def _key(text: str) -> Key | None:
+    """What tells instructions apart: base, shape, types, other modifiers, and the layouts where they matter."""
+    base, *words = text.strip().removesuffix(";").split(".")
+    if base == "mma" and words and words[0] in ("sp", "sp::ordered_metadata"):
+        base, words = "mma.sp", words[1:]
+    if base == "wmma" and "mma" in words:
+        words.remove("mma")
+    shape = next((word for word in words if _SHAPE.match(word)), "")
+    types = [word for word in words if word in _TYPES]
+    layouts = [word for word in words if word in ("row", "col")]
+    rest = frozenset(words) - {shape, *types, *layouts} - _SAID_ANYWAY
+    if base == "wmma" and len(types) == 2:  # f16 operands are not named: only d and c are
+        types = [types[0], "f16", "f16", types[1]]
+    if base == "wmma":
+        layouts = []
+    which = ".".join(layouts or ["row", "col"])
+    if base not in ("mma", "mma.sp", "wmma", "wgmma") or not shape:
+        return None
+    return base, shape, tuple(types), rest, which
+
+
+@cache
+def _forms() -> dict[Key, MmaForm]:
+    found: dict[Key, MmaForm] = {}
+    for form in (form for forms in FORMS.values() for form in forms):
+        key = _key(_short(form))
+        assert key is not None
+        found[key] = form
+    return found
+
+
+def find_form_by_name(text: str) -> MmaForm | None:
+    """The ``mma``, ``mma.sp`` or ``wmma`` form of this name, short or as PTX spells it; None if there is none."""
+    key = _key(text)
+    return None if key is None else _forms().get(key)
+
+
+@cache
+def _wgmmas() -> dict[Key, tuple[_Wgmma, int]]:
+    found: dict[Key, tuple[_Wgmma, int]] = {}
+    for kind in _WGMMA:
+        for n in _wgmma_columns(kind):
+            key = _key(_wgmma_name(kind, n))
+            assert key is not None
+            found[key] = kind, n
+    return found
+
+
+def instruction_names(sm: int | None = None) -> list[str]:
+    """The short names of all instructions but sparse ones, or of those that an architecture has. Of ``wgmma`` with n 64."""
+    names = [_short(form) for form in _forms().values() if not form.is_sparse and form.sm <= (sm or form.sm)]
+    return names + ([_wgmma_name(kind, 64) for kind in _WGMMA] if sm in (None, 90) else [])
+
+
+def device_sm(device: str | Device) -> tuple[str, int]:
+    """The name of a device and its architecture (10 * major + minor).
+
+    Any device or alias of ``tcsim arch list`` will do, and as ``sm_NN`` any architecture that the table of tensor-core
+    arithmetic covers. Raises DeviceError.
+    """
+    if isinstance(device, Device):
+        return device.name, device.arch.sm
+    target = re.fullmatch(r"sm_?(\d+)[af]?", device.strip().lower())
+    if target and any(sm <= int(target[1]) < sm // 10 * 10 + 10 for sm in ARCHITECTURES):
+        return f"sm_{target[1]}", int(target[1])
+    try:
+        arch = find_arch(device)
+    except DeviceError as problem:
+        known = ", ".join(f"sm_{sm}" for sm in ARCHITECTURES)
+        raise DeviceError(f"{problem}; tensor-core arithmetic is known for {known}") from None
+    return arch.name, arch.sm
+
+
+# ------------------------------------------------------------------------------------------------------------ finding
+
+
+def find_instruction(text: str, device: str | Device = "h200") -> TensorInstruction:
+    """The instruction called ``text`` on a device.
+
+    Raises NoFormError, with the nearest that there are, for one that does not exist or that the device does not have;
+    NoRuleError where its arithmetic is not known; DeviceError for an unknown device.
+    """
+    name, sm = device_sm(device)
+    if text.startswith("mma.sp"):
+        raise NoFormError(
+            f"{text}: a sparse A comes with metadata, which only a kernel can give; run one with mma.sp, or use the dense form "
+            f"on the matrix with its zeros: {nearest_names(text.replace('mma.sp', 'mma', 1), sm)}"
+        )
+    key = _key(text)
+    found = _wgmmas().get(key) if key is not None else None
+    if found is not None:
+        return _find_wgmma(*found, name, sm)
+    form = _forms().get(key) if key is not None else None
+    if form is None:
+        raise NoFormError(f"no tensor-core instruction is called {text!r} (PTX ISA 9.7.14); nearest: {nearest_names(text, sm)}")
+    if sm < form.sm:
+        raise NoFormError(
+            f"{_short(form)} needs sm_{form.sm} or later, and {name} is sm_{sm} (PTX ISA 9.7.14); nearest there: "
+            f"{nearest_names(_short(form), sm)}"
+        )
+    return instruction_of(form, sm)
+
+
+def instruction_of(form: MmaForm, sm: int) -> TensorInstruction:
+    """A form on an architecture that has it; of ``mma.sp``, what it does to the elements that A stores."""
+    rule = make_plan(form, sm).rule
+    return TensorInstruction(_short(form), sm, form.stored_k, form.a, form.b, form.c, form.d, rule, _as_mma(form))
+
+
+def _find_wgmma(kind: _Wgmma, n: int, device: str, sm: int) -> TensorInstruction:
+    name = _wgmma_name(kind, n)
+    if sm != 90:
+        raise NoFormError(
+            f"{name} exists on sm_90a only, and {device} is sm_{sm} (PTX ISA 9.7.15); nearest there: "
+            f"{nearest_names(name.replace('wgmma', 'mma') + '.' + kind.d, sm)}"
+        )
+    rule = find_rule(sm, "wgmma", FAMILIES[kind.a], kind.d)
+    form = None
+    if rule.method == "integer":
+        form = find_form("mma", f"m16n8k{kind.k}", kind.a, kind.b, "s32", "s32", kind.satfinite, kind.bit_operation)
+    return TensorInstruction(name, sm, kind.k, kind.a, kind.b, kind.d, kind.d, rule, form)
+
+
+def _as_mma(form: MmaForm) -> MmaForm:
+    """The ``mma`` form with the outputs of a ``wmma`` form whose arithmetic has no steps (integers, f64); else itself."""
+    if form.instruction != "wmma" or form.a not in ("f64", *INTEGER_BITS):
+        return form
+    for other in MMA_FORMS:
+        if (other.k, other.a, other.b, other.satfinite, other.bit_operation, other.rounding) == (
+            form.k, form.a, form.b, form.satfinite, form.bit_operation, form.rounding
+        ):  # fmt: skip
+            return other
+    raise NoRuleError(f"{_short(form)}: no mma form computes the same")
+
+
+def nearest_names(text: str, sm: int | None = None) -> str:
+    """A few names of what there is (on an architecture), by the letters they share; same operand types first."""
+    names = instruction_names(sm)
+    types = [word for word in text.split(".") if word in _TYPES]
+
+    def likeness(name: str) -> float:
+        words = name.split(".")
+        shared = sum(t in words for t in types)
+        return shared + 2 * difflib.SequenceMatcher(None, text.replace("sync.aligned.", ""), name).ratio()
+
+    best = sorted(names, key=likeness, reverse=True)[:4]
+    return ", ".join(best) or "none: it has no tensor cores that are known here"
