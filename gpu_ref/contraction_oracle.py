@@ -10,27 +10,22 @@ GPU.
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
-import sysconfig
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpu_ref.toolchain import AssemblerError, find_ptxas
 from isa import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.errors import TcsimError
 from isa.lower import prepare, unsupported_in
 from isa.lower.contract import decide
 from isa.lower.contract.opcodes import op_of
 from isa.ptx import ast, parse
+from isa.sass.toolchain import AssemblerError, find_nvdisasm, find_ptxas, run_ptxas
 
 __all__ = ["Agreement", "Row", "check", "find_nvdisasm", "one_statement_per_line"]
-
-_CRASH_RETRIES = 3  # ptxas 13.0 with -lineinfo sometimes dies of a corrupted heap and works when tried again
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,32 +149,16 @@ def _pieces(text: str, module: ast.Module) -> Iterator[tuple[int, str]]:
 # ------------------------------------------------------------------------------------------------------ machine code
 
 
-def find_nvdisasm() -> Path | None:
-    """The first nvdisasm found on the PATH, in a CUDA installation or in the pip package nvidia-cuda-nvdisasm, or None."""
-    on_path = shutil.which("nvdisasm")
-    candidates = [Path(on_path)] if on_path else []
-    candidates += [Path(os.environ[v]) / "bin/nvdisasm" for v in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(v)]
-    candidates += [Path("/usr/local/cuda/bin/nvdisasm")]
-    candidates += sorted(Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*/bin/nvdisasm"))
-    return next((path for path in candidates if path.is_file()), None)
-
-
 def _machine_code(ptx: str, arch: str) -> dict[str, dict[int, list[str]]]:
     """Machine instructions by kernel and PTX line."""
     ptxas, nvdisasm = find_ptxas(), find_nvdisasm()
-    for tool, path, package in (("ptxas", ptxas, "nvidia-cuda-nvcc"), ("nvdisasm", nvdisasm, "nvidia-cuda-nvdisasm")):
-        if path is None:
-            raise AssemblerError(f"{tool} is not installed, and reading machine code needs it; pip install {package} brings it")
+    if ptxas is None or nvdisasm is None:
+        tool, package = ("ptxas", "nvidia-cuda-nvcc") if ptxas is None else ("nvdisasm", "nvidia-cuda-nvdisasm")
+        raise AssemblerError(f"{tool} is not installed, and reading machine code needs it; pip install {package} brings it")
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "module.ptx", Path(folder) / "module.cubin"
         source.write_text(ptx)
-        command = [str(ptxas), "-lineinfo", f"-arch={arch}", str(source), "-o", str(cubin)]
-        for _ in range(_CRASH_RETRIES):
-            answer = subprocess.run(command, capture_output=True, text=True, check=False)
-            if answer.returncode >= 0 and "glibc" not in answer.stderr:
-                break
-        if answer.returncode != 0:
-            raise AssemblerError(f"ptxas refuses the module for {arch}:\n{(answer.stderr or answer.stdout).strip()[:2000]}")
+        run_ptxas(ptxas, source, cubin, arch, "-lineinfo")
         listing = subprocess.run([str(nvdisasm), "-c", "-gp", str(cubin)], capture_output=True, text=True, check=False)
     if listing.returncode != 0:
         raise AssemblerError(f"nvdisasm: {listing.stderr.strip()[:2000]}")
@@ -220,8 +199,9 @@ def _fate(instructions: list[str]) -> str:
         if name in _ADDITIONS and not any(value.startswith("-RZ") for value in values):
             kinds.add("plain")  # adding -0 is how a register is copied, negated or flushed
         elif name in _MULTIPLY_ADDS and not values[1].lstrip("-").startswith("RZ"):
-            # A multiply-add by one is a sum too; half-precision units do sums that way.
-            kinds.add("plain" if {"1", "-1"} & set(values[2:4]) else "fused")
+            # A multiply-add by one is a sum too; half-precision units do sums that way, and name both halves' constants.
+            one = values[2] in ("1", "-1") and (name != "HFMA2" or values[3] == values[2])
+            kinds.add("plain" if one else "fused")
     return "absent" if not kinds else kinds.pop() if len(kinds) == 1 else "both"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from isa import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.errors import Unsupported, UnsupportedError
@@ -18,10 +18,20 @@ from tcsim.errors import LaunchError, TcsimError, UnsupportedWarning
 from tcsim.execute.loader import LoadedProgram, load_program
 from tcsim.launch.checks import check_launch, dim3
 from tcsim.launch.launch import Launch, run
+from tcsim.profiler import active_profiler
 from tcsim.progress import compiling
 from tcsim.symbols import ModuleVariables
 
-__all__ = ["Function", "RawKernel", "RawModule"]
+if TYPE_CHECKING:
+    from tcsim.machine_code import ModuleCode
+
+__all__ = ["Function", "RawKernel", "RawModule", "RoundingWarning"]
+
+_MOST_NOTES = 5
+
+
+class RoundingWarning(UserWarning):
+    """Some bits of a kernel's results depend on what ptxas does with loops and branches, which its PTX does not determine."""
 
 
 class RawModule:
@@ -30,7 +40,8 @@ class RawModule:
     code: PTX or CUDA C text. path: a file of either. options: for NVRTC. name_expressions: C++ names of template
     instances, by which ``get_function`` then finds them, as in CuPy. fmad: contract multiplies and adds as ptxas does by
     default; ``"oracle"``: the same, and compare with the machine code that an installed ptxas makes of each kernel when it is
-    fetched (TcsimError lists what differs). Raises PtxSyntaxError for text outside the PTX grammar, UnsupportedError with
+    fetched (TcsimError lists what differs, or says that ptxas or nvdisasm is missing). A RoundingWarning names the operations
+    of a kernel whose last bits are a guess. Raises PtxSyntaxError for text outside the PTX grammar, UnsupportedError with
     everything unsupported if none of its kernels can run (if some can, an UnsupportedWarning lists the rest).
     """
 
@@ -49,6 +60,8 @@ class RawModule:
         if path is not None:
             code = _read(Path(path))
         assert code is not None
+        if not isinstance(fmad, bool) and fmad != "oracle":
+            raise TcsimError(f"RawModule(fmad={fmad!r}): True, False or 'oracle'")
         where = str(path) if path is not None else None
         if "--fmad=false" in options or "-fmad=false" in options:
             fmad = False
@@ -65,9 +78,11 @@ class RawModule:
         self.unsupported = self._scan()
         self._variables: dict[str, ModuleVariables] = {}
         self._programs: dict[tuple[str, int], Program] = {}
+        self._machine: dict[int, ModuleCode] = {}
+        self._machine_programs: dict[tuple[str, int], Program | None] = {}
 
     def _scan(self) -> dict[str, list[Unsupported]]:
-        found = {f.name: unsupported_in(f) for f in self.tree.functions if f.kind == "entry" and f.body is not None}
+        found = {f.name: unsupported_in(f, self.tree) for f in self.tree.functions if f.kind == "entry" and f.body is not None}
         bad = {name: items for name, items in found.items() if items}
         everything = [item for items in bad.values() for item in items]
         name = self.tree.path or "module"
@@ -92,7 +107,10 @@ class RawModule:
             raise TcsimError(f"no kernel {name!r} in this module{hint or '.'} It has: {', '.join(self.kernels) or 'none'}")
         if self.fmad == "oracle":
             self._ask_ptxas(name)
-        return Function(self, name)
+        function = Function(self, name)
+        if function.notes:
+            warnings.warn(function.remark(), RoundingWarning, stacklevel=2)
+        return function
 
     def _ask_ptxas(self, name: str) -> None:
         from gpu_ref.contraction_oracle import require_agreement
@@ -120,6 +138,25 @@ class RawModule:
         return program
 
 
+    def machine_program(self, name: str, sm: int) -> Program | None:
+        """The program of a kernel's machine code for an SM number, or None (with a warning, once, that says what is missing)
+        if some of it cannot be executed. Raises AssemblerError, ListingError.
+        """
+        from tcsim.machine_code import ModuleCode  # a second instruction set, which most runs do without
+
+        key = (name, sm)
+        if key not in self._machine_programs:
+            code = self._machine.get(sm)
+            if code is None:
+                code = self._machine[sm] = ModuleCode.assembled(self.tree, self.ptx, sm, fmad=bool(self.fmad))
+            try:
+                self._machine_programs[key] = code.program(name)
+            except UnsupportedError as problem:
+                self._machine_programs[key] = None
+                warnings.warn(f"{problem}\n  {name} runs as PTX instead", UnsupportedWarning, stacklevel=4)
+        return self._machine_programs[key]
+
+
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
@@ -131,20 +168,47 @@ class Function:
     """A kernel: call it as ``f(grid, block, args, shared_mem=0)``.
 
     Attributes: ``name``; ``max_dynamic_shared_size_bytes`` (set it to launch with more than 48 KiB, as in CuPy); ``num_regs``
-    (an estimate from liveness), ``shared_size_bytes``, ``local_size_bytes``, ``const_size_bytes``, ``max_threads_per_block``.
+    (an estimate from liveness), ``shared_size_bytes``, ``local_size_bytes``, ``const_size_bytes``, ``max_threads_per_block``;
+    ``instructions`` (warp instructions that the last launch executed).
     """
 
     def __init__(self, module: RawModule, name: str) -> None:
         self.module, self.name = module, name
         self.max_dynamic_shared_size_bytes = 0
-        self._loaded: dict[str, LoadedProgram] = {}
+        self.instructions = 0
+        self._loaded: dict[tuple[str, bool], LoadedProgram] = {}
         self._target_checked: set[str] = set()
         self.program  # noqa: B018  (reports bad PTX now, not at the first launch)
 
     @property
     def program(self) -> Program:
-        """The lowered program for the current device."""
-        return self.module.program(self.name, current_device().arch.sm)
+        """The lowered program for the current device: of PTX, or of machine code if the device runs that (a launch that is
+        timed always runs PTX).
+        """
+        device = current_device()
+        if device.execute == "machine" and active_profiler() is None:
+            program = self.module.machine_program(self.name, device.arch.sm)
+            if program is not None:
+                return program
+        return self.module.program(self.name, device.arch.sm)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Operations whose last bits are a guess, one per note: their PTX line, opcode, and why."""
+        return tuple(self.program.notes)
+
+    def remark(self) -> str:
+        """What to tell about :attr:`notes`; empty if there are none."""
+        if not self.notes:
+            return ""
+        what = "addition" if all("rounding" in note for note in self.notes) else "operation"
+        several = "" if len(self.notes) == 1 else "s"
+        count = f"{len(self.notes)} {what}{several}"
+        lines = [f"{self.name}: bits of {count} depend on how ptxas unrolls loops or moves code, and are a guess here:"]
+        lines += [f"  {note}" for note in self.notes[:_MOST_NOTES]]
+        if len(self.notes) > _MOST_NOTES:
+            lines.append(f"  and {len(self.notes) - _MOST_NOTES} more")
+        return "\n".join(lines)
 
     @property
     def num_regs(self) -> int:
@@ -183,15 +247,16 @@ class Function:
         grid3, block3 = dim3(grid, "grid"), dim3(block, "block")
         program = self.program
         check_launch(program, device.arch, grid3, block3, int(shared_mem), self.max_dynamic_shared_size_bytes)
-        run(Launch(self._load(device), device, grid3, block3, tuple(args), int(shared_mem)))
+        self.instructions = run(Launch(self._load(device, program), device, grid3, block3, tuple(args), int(shared_mem)))
 
-    def _load(self, device: Device) -> LoadedProgram:
-        loaded = self._loaded.get(device.name)
+    def _load(self, device: Device, program: Program) -> LoadedProgram:
+        key = (device.name, program.image is not None)
+        loaded = self._loaded.get(key)
         if loaded is None:
             symbols = self.module.variables(device).addresses
             with compiling(self.name) as progress:
-                loaded = load_program(self.program, symbols, progress)
-            self._loaded[device.name] = loaded
+                loaded = load_program(program, symbols, progress)
+            self._loaded[key] = loaded
         return loaded
 
     def __repr__(self) -> str:

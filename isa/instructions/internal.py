@@ -157,9 +157,13 @@ def _division_timing(params):
     ftz=flag("ftz"),
 )
 def div_factors(a, b, *, kind, ftz):
-    """The two numbers whose product is ``div.approx`` or ``div.full`` of ``a`` and ``b``: the reciprocal, and ``a`` scaled."""
+    """The two numbers whose product is ``div.approx`` or ``div.full`` of ``a`` and ``b``: the reciprocal, and ``a`` scaled.
+
+    With ``ftz`` it is the scaling that flushes ``a``, so where there is none that is left to the product.
+    """
     k = division_scale(b, not ftz, kind == "full")
-    return mufu_rcp(b * k), (ftz_f32(a) if ftz else a) * k
+    scaled = ftz_f32(ftz_f32(a) * k) if ftz and k != np.float32(1.0) else a * k
+    return mufu_rcp(b * k), scaled
 
 
 @instruction(

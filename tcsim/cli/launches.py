@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +17,7 @@ from tcsim.array import asarray, asnumpy, ndarray
 from tcsim.bundle import Argument, Bundle, decode, load_bundle, parse_argument
 from tcsim.device import Device
 from tcsim.errors import TcsimError
-from tcsim.module import Function, RawModule
+from tcsim.module import Function, RawModule, RoundingWarning
 
 __all__ = ["LaunchOptions", "PreparedLaunch", "outputs_summary", "prepare", "target_bundle"]
 
@@ -23,7 +25,7 @@ __all__ = ["LaunchOptions", "PreparedLaunch", "outputs_summary", "prepare", "tar
 @dataclass(frozen=True)
 class LaunchOptions:
     """What the options of ``run``, ``profile`` and ``record`` say. ``arguments``: (``arg``/``out``/``inout``, text) in the
-    order typed, which is the kernel's parameter order."""
+    order typed, which is the kernel's parameter order. ``machine``: run machine code instead of PTX."""
 
     kernel: str = ""
     grid: str = ""
@@ -32,6 +34,7 @@ class LaunchOptions:
     device: str = ""
     fmad: bool = True
     arguments: tuple[tuple[str, str], ...] = ()
+    machine: bool = False
 
 
 @dataclass
@@ -74,11 +77,15 @@ def target_bundle(target: str, options: LaunchOptions) -> Bundle:
 def prepare(target: str, options: LaunchOptions) -> PreparedLaunch:
     """Load and lower the kernel and put its arguments on the device."""
     bundle = target_bundle(target, options)
-    device = Device(options.device or bundle.device)
+    device = Device(options.device or bundle.device, execute="machine" if options.machine else "ptx")
     with device:
         bundle.ptx_text()  # the recorded PTX, or an error
         module = RawModule(path=bundle.ptx_path, fmad=bundle.fmad and options.fmad)
-        function = module.get_function(bundle.entry or _only_kernel(module, target))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RoundingWarning)  # told below, as everything else is told here
+            function = module.get_function(bundle.entry or _only_kernel(module, target))
+        if function.notes:
+            print(f"tcsim: {function.remark()}", file=sys.stderr)
         values = [asarray(v) if isinstance(v, np.ndarray) else v for v in bundle.values()]
     return PreparedLaunch(bundle, device, function, values)
 

@@ -14,7 +14,11 @@ program, and so does this package:
 ``loops``
     sums that fuse in some copies of an unrolled loop only: undecidable here, so reported;
 ``rewrite``
-    the program afterwards.
+    the program afterwards;
+``folding`` (with ``simplifier``, ``selects``, ``modifiers``, ``units``), ``reciprocals``
+    simplifications before that which change values;
+``scaling``, ``relu``
+    and after it.
 
 The rules were measured on machine code made by ptxas 13.0.88: random kernels and real ones, operand by operand;
 :mod:`gpu_ref.contraction_oracle` repeats the comparison for any PTX where ptxas is installed.
@@ -28,13 +32,15 @@ from isa.lower.contract.live import analyse
 from isa.lower.contract.loops import find_unrolled, invariant_sums
 from isa.lower.contract.opcodes import op_of
 from isa.lower.contract.products import Candidates, find_products
+from isa.lower.contract.relu import make_relu
 from isa.lower.contract.rewrite import rewrite
 from isa.lower.contract.scaling import scale
 from isa.lower.contract.select import choose
+from isa.lower.contract.selects import compare_differences
 from isa.lower.contract.sinking import Sinking, find_sinking
 from isa.lower.ir import Instr, Kernel
 
-__all__ = ["Decision", "Undecided", "contract", "decide"]
+__all__ = ["Decision", "Undecided", "contract", "decide", "finish"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +81,9 @@ def decide(kernel: Kernel) -> Decision:
                     undecided.setdefault(total.instr, "fused in a copy that ptxas makes where it is used")
         unrolled = find_unrolled(instructions, analysis.blocks, analysis.values, analysis.live)
         if unrolled is not None:
-            for first_copy in (False, True) if unrolled.whole else (False,):
-                unrolled.first_copy = first_copy
+            for copy in ("", "last_copy", "first_copy", "last_whole") if unrolled.whole else ("", "last_copy"):
+                unrolled.first_copy, unrolled.last_copy = copy == "first_copy", copy == "last_copy"
+                unrolled.last_whole = copy == "last_whole"
                 other = find_products(instructions, analysis, sinking, unrolled)
                 choose(instructions, other)
                 _differences(candidates, other, undecided, "fused in some copies of an unrolled loop only")
@@ -107,6 +114,12 @@ def contract(kernel: Kernel) -> list[Undecided]:
     rewrite(kernel, decision.candidates)
     scale(kernel)
     return decision.undecided
+
+
+def finish(kernel: Kernel) -> None:
+    """What ptxas does to a kernel after it has contracted it, or would have, and changes values; in place."""
+    make_relu(kernel)
+    compare_differences(kernel)
 
 
 def _differences(one: Candidates, other: Candidates, found: dict[int, str], why: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from isa.lower.cfg import build_blocks
+from isa.lower.contract.opcodes import op_of
 from isa.lower.ir import Arg, Instr, Kernel, VReg
 from isa.spec.registry import Form, find
 
-__all__ = ["ORIGIN", "Definitions", "Editor", "Saver", "form_of", "plain_mov"]
+__all__ = ["ORIGIN", "Definitions", "Editor", "Saver", "form_of", "live_reads", "plain_mov"]
 
 ORIGIN = "contract"
 
@@ -84,6 +85,27 @@ class Definitions:
         if len(writes) != 1 or self.kernel.instructions[writes[0]].guard is not None:
             return None
         return writes[0]
+
+
+def live_reads(kernel: Kernel, definitions: Definitions) -> dict[int, int]:
+    """How many operands and guards read each register, dead code not counted."""
+    instructions = kernel.instructions
+    reads: dict[int, int] = {}
+    live = bytearray(len(instructions))
+    stack = [index for index, instr in enumerate(instructions) if not op_of(instr.form).pure]
+    for index in stack:
+        live[index] = 1
+    while stack:
+        for register in instructions[stack.pop()].sources():
+            count = reads.get(register.index, 0)
+            reads[register.index] = count + 1
+            if count:
+                continue
+            for write in definitions.writes.get(register.index, ()):
+                if not live[write]:
+                    live[write] = 1
+                    stack.append(write)
+    return reads
 
 
 class Saver:

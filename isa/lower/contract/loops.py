@@ -66,11 +66,14 @@ class Unrolled:
 
     ``block_of``: the block of an instruction. ``by_header``: the loop of each header. ``loops_of[b]``: those that block b is
     in. ``whole``: headers of loops with a constant trip count. ``first_copy``: it is the first copy of a loop that disappears
-    altogether that is looked at, instead of one in the middle.
+    altogether that is looked at, instead of one in the middle; ``last_copy``: the last one, after which nothing goes around;
+    ``last_whole``: the last one of a loop that disappears altogether, with what the one before hands on.
     """
 
     block_of: list[int]
     first_copy: bool = False
+    last_copy: bool = False
+    last_whole: bool = False
     by_header: dict[int, Loop] = field(default_factory=dict)
     loops_of: dict[int, list[Loop]] = field(default_factory=dict)
     whole: set[int] = field(default_factory=set)
@@ -79,7 +82,7 @@ class Unrolled:
     def carried(self, value: Value) -> Value | None:
         """What a join at the head of such a loop holds in the copy that is looked at; None for other values."""
         loop = self.by_header.get(value.instr) if value.kind == PHI else None
-        if loop is None or (self.first_copy and loop.header not in self.whole):
+        if loop is None or self.last_copy or (self.first_copy and loop.header not in self.whole):
             return None
         inside = [number in loop.blocks for number in self.predecessors[loop.header]]
         if inside.count(not self.first_copy) != 1:
@@ -87,10 +90,11 @@ class Unrolled:
         place = inside.index(not self.first_copy)
         return resolve(value.parts[place]) if place < len(value.parts) else None
 
-    def is_outside(self, phi: Value, block: int) -> bool:
-        """Whether ``block`` is not in the loop that a join is the head of."""
+    def is_idle(self, phi: Value, block: int) -> bool:
+        """Whether ``block`` does not use what a join at the head of a loop holds: it is outside, or all that it makes of that
+        would go around once more."""
         loop = self.by_header.get(phi.instr)
-        return loop is None or block not in loop.blocks
+        return loop is None or block not in loop.blocks or (self.last_whole and loop.header in self.whole)
 
     def dissolves(self, phi: Value, place: int) -> bool:
         """Whether operand ``place`` of a join is no join any more between two copies: what comes around such a loop, and what
@@ -101,7 +105,7 @@ class Unrolled:
 
     def leaves(self, source: int, block: int) -> bool:
         """Whether a value made by instruction ``source`` inside such a loop is used in ``block`` outside of it."""
-        return any(block not in loop.blocks for loop in self.loops_of.get(self.block_of[source], ()))
+        return not self.last_copy and any(block not in loop.blocks for loop in self.loops_of.get(self.block_of[source], ()))
 
     def joins(self, source: int, user: int, regions: Regions) -> bool:
         """Whether unrolling puts two instructions into one region: the end of a body and the beginning of the next, or, if

@@ -123,14 +123,16 @@ def _is_constant(value: Value, instructions: list[Instr]) -> bool:
 def root(value: Value, op: Op, instructions: list[Instr], subtracted: bool) -> tuple[Value, bool]:
     """The value behind negations that a sum absorbs as an operand modifier, and whether they turn its sign.
 
-    A flush is absorbed between ``.ftz`` operations only, and so is a flushing negation. The absolute value of a square is
-    absorbed where it is added, not where it is subtracted.
+    A flush is absorbed between ``.ftz`` operations in f32 only, where it is not subtracted, and so is a flushing negation. The
+    absolute value of a square is absorbed where it is added, not where it is subtracted.
     """
     negative = False
     value = resolve(value)
     while value.kind in (NEG, FLUSH, ABS):
         carrier = op_of(instructions[value.instr].form)
-        if carrier.type != op.type or (carrier.ftz and not op.ftz) or (value.kind == ABS and negative != subtracted):
+        if carrier.type != op.type or (value.kind == ABS and negative != subtracted):
+            break
+        if carrier.ftz and (subtracted or not op.ftz or op.type != "f32"):
             break
         negative ^= value.kind == NEG
         value = resolve(value.parts[0])
@@ -154,6 +156,9 @@ class _Finder:
         self.instructions, self.analysis, self.sinking, self.unrolled = instructions, analysis, sinking, unrolled
         self.products: dict[int, Product] = {}
         self.sums: list[Sum] = []
+        self._readers: dict[int, int] | None = None
+        self._escaping: set[int] = set()  # products whose flushed value is used by other than sums,
+        self._hindered: set[int] = set()  # and those that cannot be fused then
 
     def find(self) -> Candidates:
         for index, instr in enumerate(self.instructions):
@@ -166,6 +171,8 @@ class _Finder:
             for index in range(len(self.instructions)):
                 if self.analysis.live[index]:
                     self._uses(index)
+            for index in self._escaping & self._hindered:
+                self.products[index].blocked = True
         return Candidates(self.products, self.sums)
 
     def _joins(self) -> None:
@@ -203,11 +210,45 @@ class _Finder:
                 if product is not None and not self._leaves(product, user):
                     product.blocked = True
             elif value.kind in (NEG, FLUSH, ABS, PIECE, PACK):
-                stack.extend(value.parts)
-            elif value.kind == PHI and self.unrolled is not None and not self.unrolled.is_outside(value, user):
+                if self._is_flush_of_one(value):
+                    self._escaping.add(resolve(value.parts[0]).instr)
+                else:
+                    stack.extend(value.parts)
+            elif value.kind == PHI and self.unrolled is not None and not self.unrolled.is_idle(value, user):
                 carried = self.unrolled.carried(value)
                 if carried is not None and carried.kind != PHI:
                     stack.append(carried)
+
+    def _is_flush_of_one(self, value: Value) -> bool:
+        """Whether a value is a product flushed (and perhaps negated) in f32, and that the only thing that reads the product.
+
+        What else reads the flushed value does not matter then to sums in its region. (Such a flush is an addition of zero
+        itself.)
+        """
+        if value.kind not in (NEG, FLUSH):
+            return False
+        carrier = op_of(self.instructions[value.instr].form)
+        base = resolve(value.parts[0])
+        product = self._product(base)
+        if product is None or not carrier.ftz or not product.ftz or carrier.type != "f32":
+            return False
+        return self._count_readers(base.instr) == 1
+
+    def _count_readers(self, instr: int) -> int:
+        """How many operands read the result of an instruction, negations and flushes counted as what they are."""
+        if self._readers is None:
+            self._readers = {}
+            for index in range(len(self.instructions)):
+                for source in (self.analysis.values.sources[index] or ()) if self.analysis.live[index] else ():
+                    value = resolve(source)
+                    if value.kind == DEF:
+                        self._readers[value.instr] = self._readers.get(value.instr, 0) + 1
+            for join in self.analysis.joins:
+                for part in join.parts:
+                    value = resolve(part)
+                    if value.kind == DEF:
+                        self._readers[value.instr] = self._readers.get(value.instr, 0) + 1
+        return self._readers.get(instr, 0)
 
     def _leaves(self, product: Product, user: int) -> bool:
         return self.unrolled is not None and self.unrolled.leaves(product.instr, user)
@@ -230,15 +271,21 @@ class _Finder:
             return True
         return self.unrolled is not None and self.unrolled.joins(product.instr, index, regions)
 
+    def _is_near(self, carrier: int, index: int) -> bool:
+        return self.analysis.regions.of[carrier] == self.analysis.regions.of[index]
+
     def _sum(self, index: int, op: Op, sources: list[Value]) -> None:
         first = self._operand(index, op, sources[0], False)
         second = self._operand(index, op, sources[1], op.base == "sub")
-        operands = []
+        operands: list[Operand] = []
         for value, negative in (first, second):
             product = self._product(value)
             if product is None:
                 self._block(value, self._block_of(index))
             elif product.type == op.type and product.ftz == op.ftz and first[0] is not second[0]:
+                flush = resolve(sources[len(operands)])
+                if flush.kind in (NEG, FLUSH) and not self._is_near(flush.instr, index):
+                    self._hindered.add(product.instr)
                 if self._reaches(product, index):
                     product.uses += 1
                 elif not self._leaves(product, self._block_of(index)):

@@ -25,7 +25,8 @@ __all__ = ["Sinking", "find_sinking"]
 _MOST_OPERATIONS = 9
 _DISTANCE = 2
 _MANY_ALIVE = 11  # from 8 (values just loaded) to 11 (computed ones) alive across a call
-# Never copied: loads, predicates, and what is several instructions of machine code (these without ``.ftz``).
+# Never copied: loads, predicates, and what is several instructions of machine code (these without ``.ftz``, and divisions but
+# ``div.approx.ftz``).
 _NEVER = frozenset({"ld", "div", "rem", "setp", "sin", "cos", "tex"})
 _EXPANDED = frozenset({"sqrt", "rsqrt", "rcp", "ex2", "lg2"})
 
@@ -59,7 +60,8 @@ class _Finder:
     def __init__(self, instructions: list[Instr], analysis: Analysis) -> None:
         self.instructions, self.analysis, self.regions = instructions, analysis, analysis.regions
         self.found = Sinking()
-        self.uses: dict[int, list[_Use]] = {}  # of each defining instruction
+        self.uses: dict[int, list[_Use]] = {}  # of each defining instruction,
+        self.slot_uses: dict[tuple[int, int], list[_Use]] = {}  # and of each of its results
         self.join_uses: dict[int, list[_Use]] = {}  # of each join, by id
         self.joined: set[int] = set()  # instructions that write the register of a join themselves
         self.is_pressed = False
@@ -104,6 +106,7 @@ class _Finder:
             item = resolve(item)
             if item.kind == DEF:
                 self.uses.setdefault(item.instr, []).append(use)
+                self.slot_uses.setdefault((item.instr, item.slot), []).append(use)
             elif item.kind in (NEG, FLUSH, ABS, PIECE, PACK):
                 stack.extend(item.parts)
             else:
@@ -155,7 +158,7 @@ class _Finder:
         """How many operations it takes to compute instruction ``index`` again at a use, None if that cannot be."""
         if budget <= 0 or not self._can_copy(index):
             return None
-        size = 1
+        size = 2 if op_of(self.instructions[index].form).base == "div" else 1  # a reciprocal and a multiplication
         for value in self.analysis.values.sources[index] or ():
             value = resolve(value)
             while value.kind in (NEG, FLUSH, ABS):
@@ -191,7 +194,9 @@ class _Finder:
         return found
 
     def _uses_of(self, value: Value) -> list[_Use]:
-        return self.uses.get(value.instr, []) if value.kind == DEF else self.join_uses.get(id(value), [])
+        if value.kind == DEF:
+            return self.slot_uses.get((value.instr, value.slot), [])
+        return self.join_uses.get(id(value), [])
 
     def _home(self, value: Value) -> int:
         """The region that a value is made in."""
@@ -238,7 +243,9 @@ class _Finder:
 
 
 def _is_simple(op: Op, instr: Instr) -> bool:
-    """Whether an instruction is one machine instruction without effects or memory."""
-    if not op.pure or op.splits or instr.form.instruction.body != "lane" or op.base in _NEVER:
+    """Whether an instruction is one machine instruction, or two, without effects or memory."""
+    if not op.pure or op.splits or instr.form.instruction.body != "lane":
+        return False
+    if op.base in _NEVER and not (op.base == "div" and {"approx", "ftz", "f32"} <= op.words):
         return False
     return op.ftz or op.base not in _EXPANDED
