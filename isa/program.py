@@ -8,16 +8,30 @@ and knows no instruction set; PTX makes them today, machine code can tomorrow.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.kernels.wrap import KernelSpec
-from isa.lower.ir import Parameter, SymbolRef
 from isa.ptx.ast import Location
 
-__all__ = ["COLUMNS", "Kind", "MemoryAccess", "Program", "TilePattern"]
+if TYPE_CHECKING:  # isa.lower makes programs, so it imports this module
+    from isa.lower.ir import Parameter, SymbolRef
+
+__all__ = [
+    "COLUMNS",
+    "FUNCTION_ADDRESSES",
+    "FUNCTION_SPACING",
+    "ConstantImage",
+    "Kind",
+    "MemoryAccess",
+    "Program",
+    "TilePattern",
+]
+
+FUNCTION_ADDRESSES, FUNCTION_SPACING = 0x7100_0000_0000, 16
+"""Function number n has the address base + 16 n; numbers start at 1. No memory is there."""
 
 
 class Kind:
@@ -33,7 +47,17 @@ class Kind:
     WARP_SYNC = 7  # gather the member lanes, nothing else
     NOTHING = 8  # ordering that an in-order executor has anyway
     SLEEP = 9  # let other warps run
-    BRANCH_INDEXED = 10
+    BRANCH_INDEXED = 10  # to entry number (first operand) of a table
+    CALL = 11  # to TARGET; the instruction before it has put the place behind it into a register
+    RETURN = 12  # to where the first operand says
+    CALL_INDIRECT = 13  # to the function whose address is the first operand
+    HOST_CALL = 14  # one of isa.instructions.control.HOST_FUNCTIONS; operands: return values, then arguments
+    CONVERGE = 20  # of machine code, as all that follow: wait for the lanes of MEMBERS, then go on together
+    BREAK = 21  # leave the lanes of MEMBERS, a convergence barrier (EXTRA: a second guard)
+    JUMP = 22  # to the instruction at a code address (first operand) plus a number of instructions (second)
+    BRANCH_BOTH = 23  # to TARGET where EXTRA, a second guard, holds too
+    BRANCH_DIVERGED = 24  # all to TARGET unless the executing lanes are those of MEMBERS
+    BRANCH_CONVERGED = 25  # all to TARGET if the executing lanes are those of MEMBERS
 
     NAMES: ClassVar[dict[str, int]] = {
         "branch": BRANCH,
@@ -45,6 +69,12 @@ class Kind:
         "nothing": NOTHING,
         "sleep": SLEEP,
         "branch_indexed": BRANCH_INDEXED,
+        "roots": BRANCH,
+        "enter": NOTHING,
+        "call": CALL,
+        "return": RETURN,
+        "call_indirect": CALL_INDIRECT,
+        "host_call": HOST_CALL,
     }
 
 
@@ -53,7 +83,9 @@ FUNCTION, KIND, GUARD, OPERANDS, TARGET, RECONVERGE, MEMBERS, EXTRA = range(8)
 COLUMNS = 8
 # GUARD: 2 * predicate word + negated, or -1. OPERANDS: byte offset into the operand pool. MEMBERS: byte offset of the member
 # mask's plane, or -1 for all live lanes of the warp. EXTRA, of a kernel: 1 if its result depends on when it executes; of a
-# barrier: 1 if no thread count is given, plus 2 to reduce by and, 4 by or, 8 by count; of cp.async.wait_group: its count.
+# barrier: 1 if no thread count is given, plus 2 to reduce by and, 4 by or, 8 by count, 16 if the predicate is negated; of
+# cp.async.wait_group: its count; of an indexed branch or indirect call: the number of its table; of a host call: which of
+# HOST_FUNCTIONS.
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +127,26 @@ class MemoryAccess:
     tile: TilePattern | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ConstantImage:
+    """The constant banks of machine code as one block of bytes, which takes the place of the parameter block.
+
+    ``content``: its bytes before a launch. ``block_at``, ``grid_at``: where the launch's extents go, three 32-bit words each;
+    ``dynamic_shared_at``, ``sm_count_at``: where the bytes of dynamic shared memory and the device's number of SMs go.
+    ``symbols``: (offset, width in bytes, address) to write. ``variables``: (offset, size, name) of ``.const`` variables to copy
+    in. ``planes``: (offset, plane) of the 32-bit words that instructions read as operands; all lanes hold the word.
+    """
+
+    content: bytes
+    block_at: int
+    grid_at: int
+    dynamic_shared_at: int
+    sm_count_at: int
+    symbols: list[tuple[int, int, SymbolRef]]
+    variables: list[tuple[int, int, str]]
+    planes: list[tuple[int, int]] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class Program:
     """A kernel ready to run. Arrays are indexed by instruction.
@@ -104,8 +156,11 @@ class Program:
     to fill, (byte offset, 32 bits or symbol, half). ``specials``: special register -> byte offset of its plane. ``reads`` and
     ``writes``: byte offsets of the planes and predicate words each instruction uses; ``stage_at``, ``stages``: staging rows
     of collectives (see :func:`isa.lower.emit._Writer._stage`), -1 for none. Sizes in bytes. ``origins``: the pass that made
-    an instruction what it is, ``""`` for one as written. ``notes``: what a report must tell about this program, such as sums
-    whose rounding depends on how ptxas unrolls a loop.
+    an instruction what it is, ``""`` for one as written. ``branch_tables``: instructions that indexed branches and indirect
+    calls may go to, -1 for a function that this kernel cannot reach. ``frames``: bytes of ``local_size`` that are a stack for
+    recursive functions. ``notes``: what a report must tell about this program, such as sums
+    whose rounding depends on how ptxas unrolls a loop. Of machine code: ``reserved_shared`` bytes at the start of shared
+    memory are the system's, and ``image`` holds the constant banks; parameter offsets count from its start.
     """
 
     name: str
@@ -135,6 +190,9 @@ class Program:
     origins: list[str] = field(default_factory=list)
     branch_tables: list[tuple[int, ...]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    frames: int = 0
+    reserved_shared: int = 0
+    image: ConstantImage | None = None
 
     def __len__(self) -> int:
         return len(self.opcodes)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+from isa.lower.callgraph import function_addresses
 from isa.lower.scopes import variable_bytes
 from isa.ptx import ast
 from isa.ptx.initializers import evaluate
@@ -39,7 +40,7 @@ class GlobalVariable:
 
 
 class ModuleVariables:
-    """All variables of a module on one device. ``addresses``: name to device address."""
+    """All variables of a module on one device. ``addresses``: name to device address, of variables and functions."""
 
     def __init__(self, tree: ast.Module, memory: DeviceMemory) -> None:
         self.memory = memory
@@ -48,6 +49,7 @@ class ModuleVariables:
         for variable in variables:
             self._allocations[variable.name] = memory.allocate(variable_bytes(variable))
         self.addresses = {name: allocation.start for name, allocation in self._allocations.items()}
+        self.addresses |= function_addresses(tree)
         for variable in variables:
             if variable.init is not None:
                 self._initialise(variable)

@@ -1,7 +1,7 @@
 """A thousand launches of kernels that nobody tuned tcsim on, against what an H200 made of them.
 
-``traces/wide.tar.xz`` holds CUDA C and Triton sources in the manner of samples, benchmarks and deep-learning code, the PTX that nvcc
-13.0 and Triton made of them for several targets, and the SHA-256 of every output on the GPU. A spread of them runs here;
+``traces/wide.tar.xz`` holds CUDA C and Triton sources in the manner of samples, benchmarks and deep-learning code, the PTX that
+nvcc 13.0 and Triton made of them for several targets, and the SHA-256 of every output on the GPU. A spread of them runs here;
 ``TCSIM_WIDE=all`` runs all, in some minutes.
 """
 

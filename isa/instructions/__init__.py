@@ -18,6 +18,7 @@ from isa.instructions import (
     memory,
     move,
     mufu,
+    video,
     warp,
     wmma,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "memory",
     "move",
     "mufu",
+    "video",
     "warp",
     "wmma",
 ]

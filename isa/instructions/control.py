@@ -16,7 +16,63 @@ def bra() -> None:
 @instruction("ret{uni}", control="exit", timing="exit", section="9.7.12.6", uni=flag("uni"))
 @instruction("exit", control="exit", timing="exit", section="9.7.12.7")
 def exit_() -> None:
-    """End the thread (``ret`` in an entry function does the same)."""
+    """End the thread. ``ret`` does so in an entry function; in others it is a branch to the function's end."""
+
+
+# ---------------------------------------------------------------------------------------------------------------- calls
+# :mod:`isa.lower` gives their operands a meaning that the notation has no words for: lists of registers of any type.
+
+_INTERNAL = "Internal: part of how functions are called; not PTX."
+
+HOST_FUNCTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "vprintf": ((4,), (8, 8)),
+    "__assertfail": ((), (8, 8, 4, 8, 8)),
+    "malloc": ((8,), (8,)),
+    "free": ((), (8,)),
+}
+"""Functions that the machine provides: bytes of the return values and of the parameters (CUDA programming guide, "Formatted
+Output", "Assertion", "Dynamic Global Memory Allocation")."""
+
+
+@instruction("call{uni} d:b64, a:b64", control="call", timing="branch", section="9.7.12.5", uni=flag("uni"))
+def call() -> None:
+    """Call a function: ``call (returns), function, (arguments)``."""
+
+
+@instruction("call.by_address d:b64, t:b64, a:b64", control="call_indirect", timing="branch", section="9.7.12.5")
+def call_by_address() -> None:
+    """Call the function whose address is in a register. In PTX a ``call`` with a ``.callprototype`` or ``.calltargets``."""
+
+
+@instruction(
+    "call.host.{which} d:b64, a:b64",
+    control="host_call",
+    timing="branch",
+    section="9.7.12.5",
+    which=tuple(HOST_FUNCTIONS),
+)
+def call_host() -> None:
+    """Call a function that the machine provides, such as ``vprintf``. In PTX a ``call`` of its name."""
+
+
+@instruction("function_list", control="roots", timing="nothing", section="9.7.12.5", note=_INTERNAL)
+def function_list() -> None:
+    """The start of a kernel with calls: to the kernel's first instruction."""
+
+
+@instruction("function_entry d:b64", control="enter", timing="nothing", section="9.7.12.5", note=_INTERNAL)
+def function_entry() -> None:
+    """The start of a function; ``d`` are the registers its parameters are in."""
+
+
+@instruction("function_return a:b64, b:b32", control="return", timing="branch", section="9.7.12.6", note=_INTERNAL)
+def function_return() -> None:
+    """The end of a function; ``a`` are the registers its return values are in, ``b`` holds where to return to."""
+
+
+@instruction("brx.idx{uni} a:u32, n:u32", control="branch_indexed", timing="branch", section="9.7.12.4", uni=flag("uni"))
+def brx() -> None:
+    """Branch to entry ``a`` of a ``.branchtargets`` list. In programs the ``n`` branches of the list follow it."""
 
 
 @instruction("trap", body="warp", timing="exit", section="9.7.19.4")

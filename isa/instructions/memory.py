@@ -14,12 +14,15 @@ from isa.machine import SPACES, locate
 from isa.spec import flag, instruction, optional
 
 _TYPES = ("b8", "b16", "b32", "b64", "u8", "u16", "u32", "u64", "s8", "s16", "s32", "s64", "f32", "f64")
-_READ_SPACES = ("const", "global", "local", "param", "param::entry", "shared", "shared::cta", "shared::cluster")
-_WRITE_SPACES = ("global", "local", "shared", "shared::cta", "shared::cluster")
+_READ_SPACES = ("const", "global", "local", "param", "param::entry", "param::func", "shared", "shared::cta", "shared::cluster")
+# Stores to parameters of functions become moves (isa.lower.parameters); there are none to those of kernels.
+_WRITE_SPACES = ("global", "local", "param", "param::func", "shared", "shared::cta", "shared::cluster")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _EVICT = ("L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate")
 _BYTES = {t: int(t[1:]) // 8 for t in _TYPES}
 _SIGNED = ("s8", "s16")
+_TO_TYPE = {t: getattr(np, ("int" if t[0] == "s" else "uint") + t[1:]) for t in _TYPES if t[0] != "f"}
+_FIELD_MASK = {t: (1 << int(t[1:])) - 1 for t in ("b8", "b16", "b32", "b64")}
 
 
 def _access_timing(kind):
@@ -139,3 +142,42 @@ def st(a, b, mask, ctx, *, space, vec, t):
 @instruction("prefetchu.L1 [a:b8]", control="nothing", timing="nothing", section="9.7.9.15", ptx="2.0")
 def prefetch() -> None:
     """Bring a line nearer. No value changes."""
+
+
+# ------------------------------------------------------------------------------------------- parameters in registers
+
+_FIELDS = ("b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64", "u64", "s64")
+_FIELD_NOTE = "Internal: part of a function's parameter that is in registers; not PTX."
+
+
+@instruction(
+    "extract_field.{t}.{w} d:t, a:w, b:u32",
+    timing="alu",
+    section="9.7.9.8",
+    relaxed=("d",),
+    note=_FIELD_NOTE,
+    t=_FIELDS,
+    w=("b32", "b64"),
+)
+def extract_field(a, b, *, t, w):
+    """``ld.param`` of part of a register: the bits of ``a`` from bit ``b`` on, extended to the width of ``d``."""
+    if w == "b64":
+        return _TO_TYPE[t](a >> np.uint64(b))
+    return _TO_TYPE[t](a >> np.uint32(b))
+
+
+@instruction(
+    "insert_field.{t}.{w} d:w, a:w, b:t, c:u32",
+    timing="alu",
+    section="9.7.9.11",
+    relaxed=("b",),
+    note=_FIELD_NOTE,
+    t=("b8", "b16", "b32", "b64"),
+    w=("b32", "b64"),
+)
+def insert_field(a, b, c, *, t, w):
+    """``st.param`` to part of a register: ``a`` with the bits of ``b`` from bit ``c`` on."""
+    shift = np.uint64(c)
+    hole = np.uint64(_FIELD_MASK[t]) << shift
+    whole = (np.uint64(a) & ~hole) | ((np.uint64(b) << shift) & hole)
+    return whole if w == "b64" else np.uint32(whole)

@@ -13,12 +13,27 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from isa.cachefolder import cache_folder, library_hash
-from isa.kernels.wrap import KernelSpec, kernel_source
 
-__all__ = ["compile_kernels", "kernel_address"]
+__all__ = ["CompiledSpec", "compile_kernels", "kernel_address"]
+
+
+class CompiledSpec(Protocol):
+    """What is compiled: :class:`isa.kernels.wrap.KernelSpec`, or that of another instruction set."""
+
+    @property
+    def key(self) -> str:
+        """Identity: two specs with the same key share a kernel."""
+
+    @property
+    def form(self) -> Any:
+        """The form, whose ``name`` is shown."""
+
+    def source(self) -> str:
+        """The Python source of the module that defines ``kernel``."""
 
 Progress = Callable[[int, int, str], None]
 """Called as progress(done, total, name) while kernels compile."""
@@ -28,14 +43,14 @@ _loaded: dict[str, Any] = {}
 _sources: dict[str, str] = {}
 
 
-def _source(spec: KernelSpec) -> str:
+def _source(spec: CompiledSpec) -> str:
     text = _sources.get(spec.key)
     if text is None:
-        text = _sources[spec.key] = kernel_source(spec)
+        text = _sources[spec.key] = spec.source()
     return text
 
 
-def kernel_address(spec: KernelSpec) -> int:
+def kernel_address(spec: CompiledSpec) -> int:
     """Address of the compiled kernel of a form, compiling or loading it if this process has not yet."""
     source = _source(spec)
     loaded = _loaded.get(source)
@@ -44,8 +59,8 @@ def kernel_address(spec: KernelSpec) -> int:
     return int(loaded.kernel.address)
 
 
-def compile_kernels(specs: Iterable[KernelSpec], progress: Progress | None = None) -> dict[str, int]:
-    """Addresses of the kernels of several forms, by :attr:`KernelSpec.key`."""
+def compile_kernels(specs: Iterable[CompiledSpec], progress: Progress | None = None) -> dict[str, int]:
+    """Addresses of the kernels of several forms, by :attr:`CompiledSpec.key`."""
     unique = {spec.key: spec for spec in specs}
     out: dict[str, int] = {}
     for number, (key, spec) in enumerate(unique.items()):
@@ -57,8 +72,17 @@ def compile_kernels(specs: Iterable[KernelSpec], progress: Progress | None = Non
     return out
 
 
+def _imported(source: str) -> str:
+    """The text of modules that a kernel imports functions from and that :func:`library_hash` does not cover.
+
+    Those may import only what it does cover, or each other by way of the kernel.
+    """
+    modules = sorted(set(re.findall(r"^from (isa\.sass\.[\w.]+) import", source, re.MULTILINE)))
+    return "".join(Path(sys.modules[module].__file__ or "").read_text() for module in modules)
+
+
 def _load(name: str, source: str) -> Any:
-    digest = hashlib.sha256((library_hash() + source).encode()).hexdigest()[:16]
+    digest = hashlib.sha256((library_hash() + _imported(source) + source).encode()).hexdigest()[:16]
     module_name = f"{re.sub(r'[^A-Za-z0-9]+', '_', name)}_{digest}"
     path = cache_folder() / f"{module_name}.py"
     if not path.exists():

@@ -20,7 +20,7 @@ from msgspec import Struct
 from isa.kernels.specialize import Specialized, specialize
 from isa.spec.registry import Form, ResolvedOperand
 
-__all__ = ["KernelSpec", "kernel_source", "operand_slots"]
+__all__ = ["KernelSpec", "LaneKernel", "WarpKernel", "kernel_source", "operand_slots"]
 
 
 class KernelSpec(Struct, frozen=True, eq=False):
@@ -40,6 +40,10 @@ class KernelSpec(Struct, frozen=True, eq=False):
         extra = "".join(f",{name}={value}" for name, value in sorted(self.constants.items()))
         return f"{self.form.name}|{id(self.form.instruction)}|{self.planes}{extra}"
 
+    def source(self) -> str:
+        """The Python source of the module that defines ``kernel``."""
+        return kernel_source(self)
+
 
 def operand_slots(operand: ResolvedOperand) -> int:
     """How many int32 entries an operand takes in the operand row."""
@@ -53,7 +57,7 @@ def kernel_source(spec: KernelSpec) -> str:
     if entry.function is None:
         raise ValueError(f"{form.name} is executed by the machine, not by a kernel")
     special = specialize(entry.function, {**form.params, **spec.constants, **_widths(spec)})
-    writer = _LaneKernel(spec, special) if entry.body == "lane" else _WarpKernel(spec, special)
+    writer = LaneKernel(spec, special) if entry.body == "lane" else WarpKernel(spec, special)
     return writer.module()
 
 
@@ -72,8 +76,12 @@ class _Kernel:
         position = 0
         for operand in spec.form.operands:
             self.at[operand.name] = position
-            position += operand_slots(operand)
+            position += self.slots(operand)
         self.planes = dict(zip((o.name for o in spec.form.operands), spec.planes, strict=True))
+
+    def slots(self, operand: ResolvedOperand) -> int:
+        """Entries of an operand in the operand row."""
+        return operand_slots(operand)
 
     def emit(self, text: str, depth: int = 1) -> None:
         self.lines.append("    " * depth + text)
@@ -110,7 +118,7 @@ class _Kernel:
         raise NotImplementedError
 
 
-class _LaneKernel(_Kernel):
+class LaneKernel(_Kernel):
     """The loop over 32 lanes around a scalar body. A vector operand is a tuple to the body."""
 
     def body(self) -> None:
@@ -201,7 +209,7 @@ class _LaneKernel(_Kernel):
             self.emit(f"{name}_old{half}[lane] = {name}_new{half}[lane]", 2)
 
 
-class _WarpKernel(_Kernel):
+class WarpKernel(_Kernel):
     """A body over whole warps: arrays in, arrays out."""
 
     def body(self) -> None:

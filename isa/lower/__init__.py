@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from isa.lower.bind import bind_kernel, unsupported_in
-from isa.lower.contract import contract
+from isa.lower.contract import contract, finish
 from isa.lower.contract.folding import fold
 from isa.lower.contract.loops import mark_nounroll
+from isa.lower.contract.reciprocals import invert_powers
 from isa.lower.emit import emit
 from isa.lower.ir import Kernel
 from isa.program import Program
@@ -14,12 +15,16 @@ from isa.ptx import ast
 __all__ = ["lower", "prepare", "unsupported_in"]
 
 
-def prepare(module: ast.Module, kernel: str) -> Kernel:
-    """A kernel bound and simplified as ptxas does before it contracts."""
+def prepare(module: ast.Module, kernel: str, notes: list[str] | None = None) -> Kernel:
+    """A kernel bound and simplified as ptxas does before it contracts. What is only a guess is added to ``notes``."""
     bound = bind_kernel(module, kernel)
     if "debug" not in module.target_options:  # ptxas does not optimise what is compiled for debugging
         fold(bound)
         mark_nounroll(bound, module, kernel)
+        guesses = invert_powers(bound)
+        if notes is not None:
+            why = "ptxas may compute the reciprocal of ex2 where it is used; its last bits are a guess"
+            notes += [f"ptx:{line}: {why}" for line in guesses]
     return bound
 
 
@@ -30,8 +35,12 @@ def lower(module: ast.Module, kernel: str, *, sm: int, fmad: bool = True) -> Pro
     (``--fmad=true``); never in a module compiled for debugging. Raises KeyError for an unknown kernel, UnsupportedError,
     PtxError.
     """
-    bound = prepare(module, kernel)
-    undecided = contract(bound) if fmad and "debug" not in module.target_options else []
+    notes: list[str] = []
+    bound = prepare(module, kernel, notes)
+    if "debug" not in module.target_options:
+        if fmad:
+            notes += [f"ptx:{u.line}: {u.opcode}: {u.why}; its rounding is a guess" for u in contract(bound)]
+        finish(bound)
     program = emit(bound, sm, module.files)
-    program.notes += [f"ptx:{u.line}: {u.opcode}: {u.why}; its rounding is a guess" for u in undecided]
+    program.notes += notes
     return program

@@ -1,15 +1,18 @@
 """Control flow of a kernel: basic blocks, and where divergent threads meet again.
 
 Threads that a branch separates are expected to meet at the branch's immediate post-dominator, the first instruction that every
-path from the branch to the kernel's end goes through. (Algorithm: Cooper, Harvey and Kennedy, "A simple, fast dominance
-algorithm", on the reversed graph.)
+path from the branch to the end of the kernel or function goes through. (Algorithm: Cooper, Harvey and Kennedy, "A simple, fast
+dominance algorithm", on the reversed graph.)
+
+A call is an instruction like others here: control comes back. The functions of a kernel have no edges from where they are
+called; instruction 0 of such a kernel has one to each of them, so that everything that may run can be reached from it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from isa.lower.ir import Instr
+from isa.lower.ir import Const, Instr
 
 __all__ = ["Block", "build_blocks", "reconvergence_points"]
 
@@ -26,18 +29,28 @@ class Block:
 
 def leaves(instr: Instr) -> bool:
     """Whether control can go elsewhere than to the next instruction."""
-    return instr.form.instruction.control in ("branch", "branch_indexed", "exit")
+    return instr.form.instruction.control in _LEAVING
+
+
+_LEAVING = frozenset({"branch", "branch_indexed", "exit", "return", "roots"})
+_FALLING_THROUGH_IF_GUARDED = frozenset({"branch", "exit", "return"})
 
 
 def build_blocks(instructions: list[Instr]) -> list[Block]:
-    """The basic blocks in text order. A block whose control leaves the kernel has no successors."""
+    """The basic blocks in text order. A block whose control leaves the kernel or function has no successors."""
     count = len(instructions)
     starts = {0}
+    entries: list[int] = []
     for index, instr in enumerate(instructions):
-        if instr.target is not None:
+        if instr.target is not None and instr.form.instruction.control != "call":
             starts.add(instr.target)
         if leaves(instr):
             starts.add(index + 1)
+            if instr.form.instruction.control == "branch_indexed":
+                starts.update(_table(index, instr))
+        elif instr.form.instruction.control == "enter":
+            starts.add(index)
+            entries.append(index)
     ordered = sorted(s for s in starts if s < count)
     blocks = [Block(s, e) for s, e in zip(ordered, [*ordered[1:], count], strict=True)]
     number = {block.start: index for index, block in enumerate(blocks)}
@@ -45,15 +58,26 @@ def build_blocks(instructions: list[Instr]) -> list[Block]:
         last = instructions[block.end - 1]
         control = last.form.instruction.control
         targets: list[int] = []
-        if control == "branch" and last.target is not None:
+        if control in ("branch", "roots") and last.target is not None:
             targets.append(last.target)
-        if control not in ("branch", "exit") or last.guard is not None:
+        if control == "roots":
+            targets += entries
+        elif control == "branch_indexed":
+            targets += _table(block.end - 1, last)
+        elif control not in _FALLING_THROUGH_IF_GUARDED or last.guard is not None:
             targets.append(block.end)
         for target in dict.fromkeys(targets):
             if target in number:  # a target past the end leaves the kernel
                 block.successors.append(number[target])
                 blocks[number[target]].predecessors.append(index)
     return blocks
+
+
+def _table(index: int, instr: Instr) -> range:
+    """The branches behind an indexed branch: its table."""
+    entries = instr.args["n"]
+    assert isinstance(entries, Const)
+    return range(index + 1, index + 1 + entries.bits)
 
 
 def reconvergence_points(instructions: list[Instr], blocks: list[Block]) -> dict[int, int]:

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from isa.errors import PtxError
+from isa.instructions.control import HOST_FUNCTIONS
 from isa.kernels.planes import PLANE_BYTES
 from isa.kernels.wrap import KernelSpec, operand_slots
 from isa.lower.allocate import Allocation, allocate
 from isa.lower.cfg import build_blocks, reconvergence_points
 from isa.lower.ir import Arg, Const, Instr, Kernel, MemoryArg, Special, SymbolRef, VReg
+from isa.lower.link import link
 from isa.lower.specials import special_planes
 from isa.machine import SPACES
 from isa.program import (
@@ -39,6 +41,7 @@ STAGE_WORDS = 4
 
 def emit(kernel: Kernel, target_sm: int, files: dict[int, str]) -> Program:
     """The executable program of a kernel for a target (SM number such as 90), which decides tensor-core rules."""
+    link(kernel)
     blocks = build_blocks(kernel.instructions)
     allocation = allocate(kernel, blocks)
     writer = _Writer(kernel, allocation, target_sm)
@@ -46,7 +49,9 @@ def emit(kernel: Kernel, target_sm: int, files: dict[int, str]) -> Program:
     code = np.full((len(kernel.instructions) + 1, COLUMNS), -1, np.int64)
     for index, instr in enumerate(kernel.instructions):
         writer.instruction(index, instr, code[index])
-        code[index, RECONVERGE] = meets.get(index, -1)
+        called = instr.form.instruction.control in ("call", "call_indirect")
+        code[index, RECONVERGE] = index + 1 if called else meets.get(index, -1)
+    code[code[:, KIND] == Kind.CALL_INDIRECT, EXTRA] = len(kernel.branch_tables) - 1  # the last table is that of functions
     code[-1, KIND] = Kind.EXIT  # running off the end returns (PTX ISA 9.7.12: ret is implied)
     return writer.program(code, files)
 
@@ -70,6 +75,7 @@ class _Writer:
     stages: list[int] = field(default_factory=list)
     stage_at: list[int] = field(default_factory=list)
     stage_planes: list[int] = field(default_factory=list)
+    tables: int = 0
 
     def __post_init__(self) -> None:
         # One more predicate word and two more planes than the kernel needs: where discarded results go. A few more words where
@@ -139,8 +145,9 @@ class _Writer:
         entry = instr.form.instruction
         row[OPERANDS] = 4 * len(self.pool)
         widths: list[int] = []
-        kernel_operands = entry.control not in ("branch", "exit", "nothing", "sleep")
-        if kernel_operands:
+        if entry.control in _TRANSFERS:
+            self.pool += [self._value(arg, instr.form.operands[0], instr) for arg in _transfer_operands(instr)]
+        elif entry.control not in ("branch", "exit", "nothing", "sleep", "roots", "enter"):
             widths = [self._operand(instr, operand) for operand in instr.form.operands]
         row[GUARD] = -1
         if instr.guard is not None:
@@ -156,6 +163,8 @@ class _Writer:
             row[MEMBERS] = self.pool[row[OPERANDS] // 4 + self._slot(instr, entry.collective)]
         if instr.target is not None:
             row[TARGET] = instr.target
+        if entry.control == "branch_indexed":
+            row[EXTRA] = self._table(index, instr)
         self._record(instr)
         members_vary = entry.collective not in (None, "warp") and not entry.control
         self.stage_at.append(self._stage(instr, int(row[OPERANDS]) // 4) if members_vary else -1)
@@ -163,12 +172,23 @@ class _Writer:
     def _extra(self, instr: Instr) -> int:
         """See :data:`isa.program.EXTRA`."""
         control = instr.form.instruction.control
-        if control == "nothing":
+        if control == "host_call":
+            return list(HOST_FUNCTIONS).index(str(instr.form.params["which"]))
+        if control in ("nothing", "enter"):
             groups = instr.args.get("n")
             return groups.bits if isinstance(groups, Const) else 0
         counted = instr.args.get("b") is not None
         operation = {"and": 2, "or": 4}.get(str(instr.form.params.get("op")), 8)
         return int(not counted) + (operation if control == "barrier_reduce" else 0)
+
+    def _table(self, index: int, instr: Instr) -> int:
+        """The number of the table of an indexed branch: where the branches behind it go."""
+        entries = instr.args["n"]
+        assert isinstance(entries, Const)
+        listed = self.kernel.instructions[index + 1 : index + 1 + entries.bits]
+        self.kernel.branch_tables.insert(self.tables, tuple(int(branch.target or 0) for branch in listed))
+        self.tables += 1
+        return self.tables - 1
 
     def _slot(self, instr: Instr, name: str) -> int:
         position = 0
@@ -331,4 +351,29 @@ class _Writer:
             stage_at=np.array([*self.stage_at, -1], np.int32),
             registers_per_thread=self.allocation.pressure,
             origins=[*(i.origin for i in kernel.instructions), ""],
+            branch_tables=kernel.branch_tables,
+            frames=kernel.stack,
         )
+
+
+_TRANSFERS = frozenset({"call", "call_indirect", "return", "branch_indexed", "host_call"})
+
+
+def _transfer_operands(instr: Instr) -> list[Arg]:
+    """The operands of a call, return or indexed branch in the order of :class:`isa.program.Kind`."""
+    args = instr.args
+    match instr.form.instruction.control:
+        case "call":
+            return []
+        case "call_indirect":
+            return [args["t"]]
+        case "return":
+            return [args["b"]]
+        case "branch_indexed":
+            return [args["a"]]
+    passed: list[Arg] = []
+    for name in ("d", "a"):
+        items = args[name]
+        assert isinstance(items, tuple)
+        passed += items
+    return passed

@@ -13,7 +13,7 @@ from isa.ptx.ast import Location
 from isa.spec.registry import Form
 from isa.types import ScalarType
 
-__all__ = ["Arg", "Const", "Guard", "Instr", "Kernel", "MemoryArg", "Special", "SymbolRef", "VReg"]
+__all__ = ["Arg", "Const", "Guard", "Instr", "Kernel", "MemoryArg", "Routine", "Special", "SymbolRef", "VReg"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +138,43 @@ class Parameter:
 
 
 @dataclass(slots=True)
+class Routine:
+    """A function that a kernel may call. One activation per thread is alive at a time unless it is recursive, so its registers
+    are registers like the kernel's own.
+
+    ``formals`` and ``results``: the registers that parameters arrive in and return values leave in (:mod:`.parameters`).
+    ``by_address``: indirect calls may reach it. ``reach``: names of the functions it may lead to by calls; with its own name
+    among them it is recursive: its local variables (``local_size`` bytes) are then on a stack, at the register ``frame``.
+    ``calls``: whether it calls at all. ``link``: where it must return to, if it calls.
+    """
+
+    name: str
+    formals: list[VReg]
+    results: list[VReg]
+    by_address: bool
+    reach: frozenset[str]
+    local_size: int = 0
+    calls: bool = False
+    frame: VReg | None = None
+    link: VReg | None = None
+
+    @property
+    def recursive(self) -> bool:
+        return self.name in self.reach
+
+
+@dataclass(slots=True)
 class Kernel:
     """A kernel being lowered. Sizes in bytes. ``dynamic_shared_at`` is where ``.extern .shared`` arrays start.
 
     ``registers`` are all virtual registers; ``directives`` the performance directives (``maxntid`` ...) as integers.
+
+    A kernel with calls holds the functions, too: instruction 0 (``function_list``) leads to the kernel's own first instruction
+    and, as far as control flow is concerned, to every ``function_entry``, in the order of the text; no other edge joins them.
+    ``functions`` describes them; ``function_table`` names those that indirect calls may reach by their number, "" for others
+    (it is empty only if there are no calls).
+    ``shared_registers``: those that belong to the machine's calling convention rather than to one function: ``"link"``,
+    ``"stack"``, and those that carry what indirect calls pass. ``stack``: bytes of ``local_size`` that are the stack.
     """
 
     name: str
@@ -154,6 +187,11 @@ class Kernel:
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
     line: int = 0
     param_size: int = 0
+    functions: dict[str, Routine] = field(default_factory=dict)
+    function_table: list[str] = field(default_factory=list)
+    branch_tables: list[tuple[int, ...]] = field(default_factory=list)
+    shared_registers: dict[str, VReg] = field(default_factory=dict)
+    stack: int = 0
 
     def new_register(self, type_: ScalarType, name: str) -> VReg:
         register = VReg(len(self.registers), name, type_)

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field
 
 from isa.errors import PtxError
 from isa.lower.ir import Kernel, VReg
-from isa.ptx.ast import Block, Directive, Label, Registers, Variable
+from isa.ptx.ast import Block, Directive, Function, Label, Registers, Variable
 from isa.types import SCALAR_TYPES, ScalarType
 
-__all__ = ["LabelRef", "Scope", "Symbol", "layout", "variable_bytes"]
+__all__ = ["Cells", "LabelRef", "Scope", "Symbol", "layout", "variable_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """A variable whose address is known while lowering: shared, local and parameter space. ``offset`` in its window."""
+    """A variable whose address is known while lowering: shared, local and parameter space. ``offset`` in its window, or, of
+    space ``frame`` (local variables of recursive functions), from the start of the function's frame on the stack."""
 
     name: str
     space: str
@@ -30,7 +31,23 @@ class LabelRef:
     index: int = -1
 
 
-Meaning = VReg | Symbol | LabelRef | Variable | Directive
+@dataclass(eq=False, slots=True)
+class Cells:
+    """A parameter variable of a function or of a call: see :mod:`isa.lower.parameters`. ``registers`` of 4 bytes each, or one
+    of 8 bytes. ``address``: where it is in local memory, if its address is taken."""
+
+    name: str
+    size: int
+    registers: list[VReg]
+    address: Symbol | None = None
+
+    @property
+    def width(self) -> int:
+        """Bytes of a cell."""
+        return self.registers[0].type.bytes if self.registers else 4
+
+
+Meaning = VReg | Symbol | Cells | LabelRef | Variable | Directive | Function
 
 _RANGE = re.compile(r"(.*?)(\d+)$")
 

@@ -84,6 +84,7 @@ def _wait(s, w, g, lanes, members):
     s.pc[w, other] = s.pc[w, g]
     s.state[w, other] = MEMBERS_STATE
     s.meet[w, other] = s.meet[w, g]
+    s.depth[w, other] = s.depth[w, g]
     s.awaits[w, other] = members
     return other
 

@@ -6,10 +6,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import machine
-from tcsim.execute.interpreter import run_cta
+from tcsim.execute.faults import host_fault
+from tcsim.execute.hostcalls import HostCalls, HostFault, prepare_heap
+from tcsim.execute.interpreter import Outcome, run_cta
 from tcsim.execute.loader import LoadedProgram
 from tcsim.execute.recorder import Recorder
-from tcsim.execute.state import COUNT_INSTRUCTIONS, CtaArrays, new_cta_arrays, reset
+from tcsim.execute.state import (
+    COUNT_FAULT_PC,
+    COUNT_FAULT_WARP,
+    COUNT_INSTRUCTIONS,
+    COUNT_LANES,
+    CtaArrays,
+    new_cta_arrays,
+    reset,
+)
 from tcsim.memory import DeviceMemory
 
 __all__ = ["CtaSlot", "Geometry"]
@@ -56,21 +66,23 @@ class CtaSlot:
         self.loaded, self.geometry, self.memory = loaded, geometry, memory
         self.arrays: CtaArrays = new_cta_arrays(geometry.warps, program.block_words)
         self.recorder = recorder
-        self.shared = np.zeros(max(1, program.static_shared + geometry.dynamic_shared), np.uint8)
+        shared = program.reserved_shared + program.static_shared + geometry.dynamic_shared
+        self.shared = np.zeros(max(1, shared), np.uint8)
         self.local = np.zeros(max(1, program.local_size * geometry.warps * 32), np.uint8)
         self.parameters = parameters
         self.number = -1
+        self.host = HostCalls(self)
+        prepare_heap(program, memory)
         self.ctx = np.zeros(machine.WORDS, np.int64)
         ctx = self.ctx
-        ctx[machine.SHARED_HOST], ctx[machine.SHARED_SIZE] = self._host(self.shared), (
-            program.static_shared + geometry.dynamic_shared
-        )
+        ctx[machine.SHARED_HOST], ctx[machine.SHARED_SIZE] = self._host(self.shared), shared
         ctx[machine.LOCAL_HOST], ctx[machine.LOCAL_SIZE] = self._host(self.local), program.local_size
         ctx[machine.PARAM_HOST], ctx[machine.PARAM_SIZE] = self._host(parameters), program.param_size
         ctx[machine.ALLOCATIONS] = memory.table.ctypes.data
         ctx[machine.ALLOCATION_COUNT] = len(memory.table)
         self.table = memory.table  # kept alive while compiled code points to it
         loaded.fill_constants(self.arrays)
+        self._fill_banks()
         self._fill_specials(sm_count, sm)
 
     @staticmethod
@@ -92,6 +104,8 @@ class CtaSlot:
             "warpid": thread // 32,
             "nwarpid": 64,
             "smid": sm,
+            "virtid": thread // 32 << 8,  # of machine code: %warpid and %nwarpid, moved
+            "virtcfg": 64 << 8,
             "nsmid": sm_count,
             "gridid": 1,
             "lanemask_eq": np.tile(1 << lane, geometry.warps),
@@ -114,6 +128,13 @@ class CtaSlot:
                 name = {"tid": "tid.x", "ntid": "ntid.x", "nctaid": "nctaid.x"}.get(name, name)
                 self._set(offset, values.get(name, 0))
 
+    def _fill_banks(self) -> None:
+        """The words of the constant banks that machine code has as operands."""
+        image = self.loaded.program.image
+        for offset, plane in image.planes if image is not None else ():
+            word = self.parameters[offset : offset + 4].view(np.uint32)[0]
+            self.arrays.blocks[:, plane // 4 : plane // 4 + 32] = word
+
     def _set(self, offset: int, value: object) -> None:
         lanes = np.broadcast_to(np.asarray(value, np.int64), (self.geometry.warps * 32,)).reshape(-1, 32)
         # Every special register has a pair of planes, so that it can be read as 32 or as 64 bits.
@@ -134,8 +155,20 @@ class CtaSlot:
                 self._set(offset, coordinates.get(name.partition(".")[2] or "x", 0))
 
     def run(self, budget: int) -> int:
-        """Run for about ``budget`` warp instructions; returns an Outcome or a fault code."""
-        return int(run_cta(self.arrays, self.loaded.native, self.ctx.ctypes.data, budget, self.recorder))
+        """Run for about ``budget`` warp instructions; returns an Outcome or a fault code.
+
+        Raises KernelFault for what the kernel asks of the host in vain.
+        """
+        counters = self.arrays.counters
+        while True:
+            status = int(run_cta(self.arrays, self.loaded.native, self.ctx.ctypes.data, budget, self.recorder))
+            if status != Outcome.HOST_CALL:
+                return status
+            warp, pc = int(counters[COUNT_FAULT_WARP]), int(counters[COUNT_FAULT_PC])
+            try:
+                self.host.serve(warp, pc, int(counters[COUNT_LANES]) & 0xFFFF_FFFF)
+            except HostFault as problem:
+                raise host_fault(self, problem) from None
 
     @property
     def instructions(self) -> int:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
 from isa import machine
 from isa.program import KIND, Kind
 from tcsim.errors import DeadlockError, KernelFault
 from tcsim.execute.collectives import NOT_A_MEMBER, SEPARATED
-from tcsim.execute.cta import CtaSlot
+from tcsim.execute.hostcalls import HostFault
 from tcsim.execute.interpreter import Outcome
 from tcsim.execute.state import COUNT_FAULT_PC, COUNT_FAULT_WARP, GroupState
+from tcsim.execute.transfer import BAD_TARGET
 
-__all__ = ["deadlock", "fault"]
+if TYPE_CHECKING:
+    from tcsim.execute.cta import CtaSlot
+
+__all__ = ["deadlock", "fault", "host_fault"]
 
 _SPACE_NAMES = {machine.GLOBAL: "global", machine.SHARED: "shared", machine.LOCAL: "local", machine.PARAM: "param"}
 
@@ -29,14 +38,24 @@ def lanes_text(mask: int) -> str:
 
 def fault(slot: CtaSlot, status: int) -> KernelFault:
     """The error for a fault code that a CTA stopped with."""
+    warp = int(slot.arrays.counters[COUNT_FAULT_WARP])
+    kind, detail, lanes, address = _describe(slot, status, warp, int(slot.ctx[machine.FAULT_LANE]))
+    return _error(slot, kind, detail, lanes, address)
+
+
+def host_fault(slot: CtaSlot, problem: HostFault) -> KernelFault:
+    """The error for what a kernel asked of the host in vain, such as a failed assertion."""
+    return _error(slot, problem.kind, problem.detail, (problem.lane,), problem.address)
+
+
+def _error(slot: CtaSlot, kind: str, detail: str, lanes: tuple[int, ...], address: int | None) -> KernelFault:
     program = slot.loaded.program
-    pc = int(slot.arrays.counters[COUNT_FAULT_PC])
+    pc = _pc(slot)
     warp = int(slot.arrays.counters[COUNT_FAULT_WARP])
     cta = slot.geometry.cta_index(slot.number)
-    ctx = slot.ctx
-    lane = int(ctx[machine.FAULT_LANE])
-    kind, detail, lanes, address = _describe(slot, status, warp, lane)
-    shown = f"lane {lane}" if lanes == (lane,) else f"lanes {lanes_text(sum(1 << x for x in lanes))}"
+    shown = f"lane {lanes[0]}" if len(lanes) == 1 else f"lanes {lanes_text(sum(1 << x for x in lanes))}"
+    if len(lanes) == 1:
+        shown += f" thread {_thread(slot, 32 * warp + lanes[0])}"
     head = f"{kind}  {program.opcodes[pc]}  {program.where(pc)}  CTA {cta} warp {warp} {shown}"
     return KernelFault(
         f"{head}\n  {detail}",
@@ -48,6 +67,16 @@ def fault(slot: CtaSlot, status: int) -> KernelFault:
         lanes=lanes,
         address=address,
     )
+
+
+def _pc(slot: CtaSlot) -> int:
+    return int(slot.arrays.counters[COUNT_FAULT_PC])
+
+
+def _thread(slot: CtaSlot, number: int) -> tuple[int, int, int]:
+    """The (x, y, z) of a thread given by its number in the CTA, x fastest."""
+    x, y, _ = slot.geometry.block
+    return number % x, number // x % y, number // (x * y)
 
 
 def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, str, tuple[int, ...], int | None]:
@@ -69,6 +98,8 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
         return machine.FAULT_NAMES[code], detail, (lane,), address & 0xFFFF_FFFF_FFFF_FFFF
     if status == machine.TRAP:
         return "TRAP", "the kernel executed trap (often an assertion that failed)", (lane,), None
+    if status == machine.BAD_OPERAND and slot.loaded.program.opcodes[_pc(slot)].startswith("mma.sp"):
+        return "BAD OPERAND", _bad_metadata(ctx), (lane,), None
     everyone = tuple(x for x in range(32) if int(slot.arrays.live[warp]) >> x & 1)
     details = {
         NOT_A_MEMBER: (
@@ -85,6 +116,12 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
             "BAD BARRIER",
             "a barrier is numbered 0 to 15, and its thread count is a multiple of 32 up to the CTA's size (PTX ISA 9.7.13.1)",
         ),
+        BAD_TARGET: (
+            "BAD JUMP",
+            "an indirect call of an address that is not that of a function with the call's prototype, or an index outside a "
+            ".branchtargets list (PTX ISA 9.7.12.4, 9.7.12.5). Is the function pointer, or the object, initialised?",
+        ),
+        Outcome.BAD_ADDRESS: ("BAD JUMP", "machine code jumps to an address outside the kernel and the functions it calls"),
         Outcome.BARRIER_TWICE: (
             "BARRIER MISUSE",
             "threads arrive at a barrier again before it has opened for their first arrival (PTX ISA 9.7.13.1)",
@@ -92,6 +129,18 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
     }
     kind, detail = details.get(status, (machine.FAULT_NAMES.get(status, f"FAULT {status}"), "operand out of range"))
     return kind, detail, everyone, None
+
+
+def _bad_metadata(ctx: NDArray[np.int64]) -> str:
+    """``mma.sp`` leaves the metadata word and the first of four bits; or the selector, and -1."""
+    word, bit = int(ctx[machine.FAULT_ADDRESS]), int(ctx[machine.FAULT_SIZE])
+    if bit < 0:
+        return f"sparsity selector {word} is out of range for this shape and type (PTX ISA 9.7.14.6.1)"
+    word &= 0xFFFF_FFFF
+    return (
+        f"metadata {word:#010x}: bits {bit} to {bit + 3} are {word >> bit & 15:#06b}, which is no pair of indices of a 2:4 "
+        "(tf32: 1:2) sparse row and undefined (PTX ISA 9.7.14.6.1). Is the metadata operand initialised, and the selector right?"
+    )
 
 
 def _out_of_bounds(slot: CtaSlot, space: int, address: int, size: int) -> str:
@@ -104,7 +153,8 @@ def _out_of_bounds(slot: CtaSlot, space: int, address: int, size: int) -> str:
             f"{slot.geometry.dynamic_shared} dynamic). Try a larger shared_mem= in the launch, or check the index"
         )
     if space == machine.LOCAL:
-        return f"{what}, but a thread has {program.local_size} bytes of local memory"
+        stack = f" ({program.frames} of them a stack: too deep a recursion?)" if program.frames else ""
+        return f"{what}, but a thread has {program.local_size} bytes of local memory{stack}"
     if space == machine.PARAM:
         return f"{what}, but the kernel's parameters take {program.param_size} bytes"
     if address < 4096:
@@ -160,7 +210,7 @@ def _waits(slot: CtaSlot, w: int, g: int, mask: int) -> str:
             if (gone := int(arrays.live[v]) & ~int(arrays.arrived[number, v]))
         ]
         return f"wait at barrier {number} ({where}) for {'; '.join(missing[:6]) or 'more threads than the CTA has'}"
-    if state == GroupState.MEMBERS:
+    if state in (GroupState.MEMBERS, GroupState.CONVERGING):
         missing_lanes = int(arrays.awaits[w, g]) & int(arrays.live[w]) & ~mask
         return f"wait at {where} for lanes {lanes_text(missing_lanes)}"
     if state == GroupState.PARKED:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from isa.compiled import compiled
-from tcsim.execute.state import GroupState
+from tcsim.execute.state import AT_DEPTH, AT_OUTER, AT_PC, GroupState
 
 __all__ = ["end_lanes", "free_group", "park", "release", "separate"]
 
@@ -35,7 +35,8 @@ def separate(s, w, g, taken, target, fall_through, meeting_point):
     """
     everyone = s.mask[w, g]
     meet = s.meet[w, g]
-    if meeting_point >= 0 and (meet < 0 or s.meet_pc[w, meet] != meeting_point):
+    depth = s.depth[w, g]
+    if meeting_point >= 0 and (meet < 0 or s.meet_at[w, meet, AT_PC] != meeting_point or s.meet_at[w, meet, AT_DEPTH] != depth):
         outer = meet
         for index in range(32):  # at most 31 are ever in use: each splits a set of lanes of the one around it
             if s.meet_mask[w, index] == 0:
@@ -43,13 +44,15 @@ def separate(s, w, g, taken, target, fall_through, meeting_point):
                 break
         s.meet_mask[w, meet] = everyone
         s.meet_here[w, meet] = 0
-        s.meet_pc[w, meet] = meeting_point
-        s.meet_outer[w, meet] = outer
+        s.meet_at[w, meet, AT_PC] = meeting_point
+        s.meet_at[w, meet, AT_OUTER] = outer
+        s.meet_at[w, meet, AT_DEPTH] = depth
     other = free_group(s, w)
     s.mask[w, other] = taken
     s.pc[w, other] = target
     s.state[w, other] = READY
     s.meet[w, other] = meet
+    s.depth[w, other] = depth
     s.mask[w, g] = everyone & ~taken
     s.pc[w, g] = fall_through
     s.meet[w, g] = meet
@@ -79,8 +82,8 @@ def _join(s, w, meet):
                 s.mask[w, first] |= s.mask[w, g]
                 s.mask[w, g] = 0
     s.state[w, first] = READY
-    s.pc[w, first] = s.meet_pc[w, meet]
-    s.meet[w, first] = s.meet_outer[w, meet]
+    s.pc[w, first] = s.meet_at[w, meet, AT_PC]
+    s.meet[w, first] = s.meet_at[w, meet, AT_OUTER]
     s.meet_mask[w, meet] = 0
     return first
 
@@ -106,7 +109,7 @@ def release(s, w):
             s.meet_mask[w, meet] &= ~s.mask[w, g]
             s.meet_here[w, meet] &= ~s.mask[w, g]
             s.state[w, g] = READY
-            s.meet[w, g] = s.meet_outer[w, meet]
+            s.meet[w, g] = s.meet_at[w, meet, AT_OUTER]
             found = True
     if found:
         for meet in range(32):

@@ -20,15 +20,28 @@ from isa.machine import CLOCK, WARP
 from isa.program import EXTRA, FUNCTION, GUARD, KIND, OPERANDS, RECONVERGE, TARGET, Kind
 from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective
+from tcsim.execute.convergence import converge, diverged, jump, leave, meet_waiting
 from tcsim.execute.groups import end_lanes, park, release, separate
 from tcsim.execute.recorder import record
-from tcsim.execute.state import COUNT_ALIVE, COUNT_FAULT_PC, COUNT_FAULT_WARP, COUNT_FULL, COUNT_INSTRUCTIONS, GroupState
+from tcsim.execute.state import (
+    AT_DEPTH,
+    AT_PC,
+    COUNT_ALIVE,
+    COUNT_FAULT_PC,
+    COUNT_FAULT_WARP,
+    COUNT_FULL,
+    COUNT_INSTRUCTIONS,
+    COUNT_LANES,
+    GroupState,
+)
+from tcsim.execute.transfer import BAD_TARGET, choose
 
 __all__ = ["NativeProgram", "Outcome", "run_cta"]
 
 
 class NativeProgram(NamedTuple):
-    """A program as the interpreter takes it. ``pool`` is the host address of the operand pool."""
+    """A program as the interpreter takes it. ``pool`` is the host address of the operand pool. Behind the operands are the
+    branch tables: EXTRA of an indexed branch or indirect call is the byte offset of [length, targets ...]."""
 
     code: NDArray[np.int64]
     pool: int
@@ -42,7 +55,9 @@ class Outcome:
     DONE = 0
     PAUSED = -1  # budget used or recorder full; call again
     DEADLOCK = -2
+    HOST_CALL = -3  # the host has something to do for lanes COUNT_LANES; then call again
     BAD_BARRIER = 102  # barrier number outside 0..15, or a bad thread count
+    BAD_ADDRESS = 105  # machine code jumps to an address outside the program
     BARRIER_TWICE = 103  # threads arrive again at a barrier before it has opened
 
 
@@ -51,7 +66,12 @@ PARKED = GroupState.PARKED
 KERNEL, COLLECTIVE, BRANCH, EXIT = Kind.KERNEL, Kind.COLLECTIVE, Kind.BRANCH, Kind.EXIT
 BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_REDUCE = Kind.BARRIER_SYNC, Kind.BARRIER_ARRIVE, Kind.BARRIER_REDUCE
 WARP_SYNC, NOTHING, SLEEP = Kind.WARP_SYNC, Kind.NOTHING, Kind.SLEEP
-BAD_BARRIER, BARRIER_TWICE = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE
+BRANCH_INDEXED, RETURN, HOST_CALL = Kind.BRANCH_INDEXED, Kind.RETURN, Kind.HOST_CALL
+CONVERGE, BREAK, JUMP = Kind.CONVERGE, Kind.BREAK, Kind.JUMP
+BRANCH_BOTH, BRANCH_DIVERGED = Kind.BRANCH_BOTH, Kind.BRANCH_DIVERGED
+NEGATED = 16  # bit of EXTRA of a reducing barrier
+ASK_HOST = Outcome.HOST_CALL
+BAD_BARRIER, BARRIER_TWICE, BAD_ADDRESS = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE, Outcome.BAD_ADDRESS
 DONE, PAUSED, DEADLOCK = Outcome.DONE, Outcome.PAUSED, Outcome.DEADLOCK
 
 # How long a group runs before another group of its warp gets a turn, and a warp before another warp: threads that spin on
@@ -101,6 +121,8 @@ def _barrier(s, program, w, g, row, lanes, base):
     ballot = np.uint32(0)
     if reduce:
         ballot = as_u32(base + operands[at + (2 if counted else 1)])[0]
+        if row[EXTRA] & NEGATED:
+            ballot = ~ballot
     pc = s.pc[w, g]
     if row[KIND] == BARRIER_ARRIVE:
         s.pc[w, g] = pc + 1
@@ -114,6 +136,33 @@ def _barrier(s, program, w, g, row, lanes, base):
 
 
 @compiled
+def _machine_control(s, program, w, g, row, active, base):
+    """The kinds of control that only machine code has, for the ``active`` lanes of group ``g``. Returns a fault code or 0."""
+    kind = row[KIND]
+    pc = np.int64(s.pc[w, g])
+    if kind == CONVERGE:
+        converge(s, program, w, g, active)
+        return 0
+    if kind == JUMP:
+        return 0 if jump(s, program, w, g, active) else BAD_ADDRESS
+    if row[EXTRA] >= 0:
+        word = as_u32(base)[row[EXTRA] >> 1]
+        active &= ~word if row[EXTRA] & 1 else word
+    if kind == BRANCH_BOTH and active != 0 and active != s.mask[w, g]:
+        separate(s, w, g, active, row[TARGET], pc + 1, np.int64(-1))
+        return 0
+    if kind == BREAK:
+        leave(s, program, w, row, active)
+        taken = False
+    elif kind == BRANCH_BOTH:
+        taken = active != 0
+    else:
+        taken = diverged(s, w, row, active) == (kind == BRANCH_DIVERGED)
+    s.pc[w, g] = row[TARGET] if taken else pc + 1
+    return 0
+
+
+@compiled
 def _run_warp(s, program, ctx, w, budget, log):
     """Run a warp until none of its groups is ready or ``budget`` instructions are used. Returns (outcome, instructions)."""
     code = program.code
@@ -123,7 +172,12 @@ def _run_warp(s, program, ctx, w, budget, log):
     g = _next_group(s, w, np.int64(31))
     turn = 0
     while g >= 0 and used < budget:
-        if s.meet[w, g] >= 0 and s.pc[w, g] == s.meet_pc[w, s.meet[w, g]]:
+        pc = np.int64(s.pc[w, g])
+        meeting = np.int64(-1)
+        meet = np.int64(s.meet[w, g])
+        if meet >= 0 and s.meet_at[w, meet, AT_DEPTH] == s.depth[w, g]:
+            meeting = np.int64(s.meet_at[w, meet, AT_PC])
+        if pc == meeting:
             merged = park(s, w, g)
             s.alone[w] = 0
             g = merged if merged >= 0 else _next_group(s, w, g)
@@ -135,11 +189,8 @@ def _run_warp(s, program, ctx, w, budget, log):
                 s.alone[w] = 0
                 release(s, w)
             g = _next_group(s, w, g)
+            continue
         mask = s.mask[w, g]
-        pc = np.int64(s.pc[w, g])
-        meeting = np.int64(-1)
-        if s.meet[w, g] >= 0:
-            meeting = np.int64(s.meet_pc[w, s.meet[w, g]])
         start = used
         limit = min(budget, used + GROUP_TURN - turn)
         status = 0
@@ -197,6 +248,23 @@ def _run_warp(s, program, ctx, w, budget, log):
             s.pc[w, g] = pc + 1
         elif kind == BRANCH:
             separate(s, w, g, np.uint32(active), row[TARGET], pc + 1, row[RECONVERGE])
+        elif kind >= CONVERGE:
+            status = _machine_control(s, program, w, g, row, np.uint32(active), base)
+            if status != 0:
+                return _fault(s, w, pc, status), used
+        elif kind >= BRANCH_INDEXED and kind != HOST_CALL:
+            lanes, target = np.uint32(active), np.int64(row[TARGET])
+            if target < 0:
+                lanes, target = choose(program, row, lanes, base)
+                if target < 0:
+                    return _fault(s, w, pc, BAD_TARGET), used
+            leaving = g
+            if lanes != mask:
+                leaving = separate(s, w, g, lanes, target, pc + 1 if lanes == active else pc, row[RECONVERGE])
+            else:
+                s.pc[w, g] = target
+            if kind > BRANCH_INDEXED:
+                s.depth[w, leaving] += -1 if kind == RETURN else 1
         elif kind in (COLLECTIVE, WARP_SYNC):
             s.counters[COUNT_FAULT_PC] = pc
             status = collective(s, program, ctx, w, g, np.uint32(active))
@@ -209,6 +277,11 @@ def _run_warp(s, program, ctx, w, budget, log):
             if s.live[w] == 0:
                 s.counters[COUNT_ALIVE] -= 1
             open_after_exit(s, program)
+            meet_waiting(s, w)
+        elif kind == HOST_CALL:
+            s.pc[w, g] = pc + 1
+            s.counters[COUNT_LANES] = active
+            return _fault(s, w, pc, ASK_HOST), used
         elif kind == SLEEP:
             s.pc[w, g] = pc + 1
             turn = GROUP_TURN

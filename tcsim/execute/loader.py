@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from isa.kernels.cache import compile_kernels
 from isa.lower.ir import SymbolRef
 from isa.machine import WORDS
-from isa.program import COLUMNS, FUNCTION, KIND, Kind, Program
+from isa.program import COLUMNS, EXTRA, FUNCTION, KIND, Kind, Program
 from tcsim.execute.interpreter import NativeProgram, run_cta
 from tcsim.execute.state import CtaArrays, new_cta_arrays, reset
+from tcsim.execute.transfer import flatten
 
 __all__ = ["LoadedProgram", "load_program"]
 
@@ -40,12 +41,14 @@ def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None
 
 @dataclass(frozen=True)
 class LoadedProgram:
-    """A program with its native form. ``constants``: (byte offset, 32-bit value) planes to fill in every register block."""
+    """A program with its native form. ``constants``: (byte offset, 32-bit value) planes to fill in every register block.
+    ``symbols``: device addresses of module variables."""
 
     program: Program
     native: NativeProgram
     pool: NDArray[np.int32]
     constants: tuple[tuple[int, int], ...]
+    symbols: Mapping[str, int] = field(default_factory=dict)
 
     def fill_constants(self, arrays: CtaArrays) -> None:
         """Write the constant planes into the register blocks of a CTA; they keep their values from one CTA to the next."""
@@ -71,6 +74,9 @@ def load_program(
         if isinstance(value, SymbolRef):
             value = ((symbols[value.symbol] + value.addend) >> (32 * half)) & 0xFFFF_FFFF
         constants.append((offset, value))
-    pool = np.ascontiguousarray(program.pool)
+    tables, starts = flatten(program.branch_tables)
+    pool = np.array([*program.pool, *tables], np.int32) if tables else np.ascontiguousarray(program.pool)
+    for pc in np.flatnonzero((code[:, KIND] == Kind.BRANCH_INDEXED) | (code[:, KIND] == Kind.CALL_INDIRECT)):
+        code[pc, EXTRA] = 4 * (len(program.pool) + starts[code[pc, EXTRA]])
     native = NativeProgram(code, int(pool.ctypes.data), program.stages, program.stage_at)
-    return LoadedProgram(program, native, pool, tuple(constants))
+    return LoadedProgram(program, native, pool, tuple(constants), symbols)

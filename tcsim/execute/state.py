@@ -28,16 +28,19 @@ class GroupState:
     PARKED = 1  # at its convergence barrier, waiting for the lanes it separated from
     MEMBERS = 2  # at a ``.sync`` instruction, waiting for the other members of its mask
     BARRIER = 3  # at a CTA barrier
-    NAMES = ("ready", "parked", "waiting for members", "waiting at barrier")
+    CONVERGING = 4  # at a place where the lanes of machine code come together again
+    NAMES = ("ready", "parked", "waiting for members", "waiting at barrier", "waiting to converge")
 
 
 class CtaArrays(NamedTuple):
     """Arrays indexed [warp, ...]; a group or convergence barrier with an empty mask is unused.
 
     ``blocks``: uint32 [warps, words], the register blocks. ``live``: lanes that have not exited. ``pc``, ``mask``, ``state``,
-    ``meet`` (its convergence barrier or -1) and ``awaits`` (member mask, or barrier number) of each group. ``meet_mask``,
-    ``meet_here``, ``meet_pc``, ``meet_outer`` of each convergence barrier: lanes to meet, lanes arrived, where, and the barrier
-    around it. ``arrived``: lanes [barrier, warp] at each CTA barrier, waiting or not. ``needed``: threads a CTA barrier waits
+    ``meet`` (its convergence barrier or -1), ``depth`` (how many calls deep it is) and ``awaits`` (member mask, or barrier
+    number) of each group. ``meet_mask``, ``meet_here`` and ``meet_at`` of each convergence barrier: lanes to meet, lanes
+    arrived, and int32 (where, the barrier around it or -1, how many calls deep): a recursive function comes to the same
+    instruction at several depths. (The lanes of a group have the same calls behind them: lanes only ever join where they
+    parted.) ``arrived``: lanes [barrier, warp] at each CTA barrier, waiting or not. ``needed``: threads a CTA barrier waits
     for, 0 for all. ``ballot``: the predicates given to a reducing barrier. ``alone``: instructions a warp has run since its
     groups last met. ``counters``: see COUNT_*.
     """
@@ -51,16 +54,27 @@ class CtaArrays(NamedTuple):
     awaits: NDArray[np.uint32]
     meet_mask: NDArray[np.uint32]
     meet_here: NDArray[np.uint32]
-    meet_pc: NDArray[np.int32]
-    meet_outer: NDArray[np.int32]
+    meet_at: NDArray[np.int32]
+    depth: NDArray[np.int32]
     arrived: NDArray[np.uint32]
     needed: NDArray[np.int32]
     ballot: NDArray[np.uint32]
     alone: NDArray[np.int64]
     counters: NDArray[np.int64]
 
+    @property
+    def meet_pc(self) -> NDArray[np.int32]:
+        """Where the lanes of each convergence barrier meet (not for compiled code)."""
+        return self.meet_at[:, :, AT_PC]
 
-COUNT_INSTRUCTIONS, COUNT_FAULT_PC, COUNT_FAULT_WARP, COUNT_ALIVE, COUNT_FULL = range(5)
+    @property
+    def meet_depth(self) -> NDArray[np.int32]:
+        """How many calls deep they meet (not for compiled code)."""
+        return self.meet_at[:, :, AT_DEPTH]
+
+
+AT_PC, AT_OUTER, AT_DEPTH = range(3)
+COUNT_INSTRUCTIONS, COUNT_FAULT_PC, COUNT_FAULT_WARP, COUNT_ALIVE, COUNT_FULL, COUNT_LANES = range(6)
 
 
 def aligned(rows: int, words: int) -> NDArray[np.uint32]:
@@ -83,8 +97,8 @@ def new_cta_arrays(warps: int, block_words: int) -> CtaArrays:
         awaits=np.zeros(groups, np.uint32),
         meet_mask=np.zeros(groups, np.uint32),
         meet_here=np.zeros(groups, np.uint32),
-        meet_pc=np.zeros(groups, np.int32),
-        meet_outer=np.zeros(groups, np.int32),
+        meet_at=np.zeros((warps, 32, 3), np.int32),
+        depth=np.zeros(groups, np.int32),
         arrived=np.zeros((BARRIERS, warps), np.uint32),
         needed=np.zeros(BARRIERS, np.int32),
         ballot=np.zeros((BARRIERS, warps), np.uint32),
@@ -104,6 +118,7 @@ def reset(s, threads):
     s.needed[...] = 0
     s.alone[...] = 0
     s.meet[...] = -1
+    s.depth[...] = 0
     s.counters[...] = 0
     for w in range(len(s.live)):
         lanes = min(32, threads - 32 * w)

@@ -1,0 +1,89 @@
+"""Whether the operands of the text fit those of a form, and what constants are."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from isa.ptx import ast
+from isa.spec.registry import Form, ResolvedOperand
+from isa.types import ScalarType
+
+__all__ = ["immediate_bits", "match_operands", "names_in"]
+
+
+def names_in(operands: tuple[ast.Operand, ...]) -> Iterator[str]:
+    """Every name in operands, those inside addresses, vectors and lists included."""
+    for operand in operands:
+        if isinstance(operand, ast.Name):
+            yield operand.name
+        elif isinstance(operand, ast.Address) and isinstance(operand.base, ast.Name):
+            yield operand.base.name
+        elif isinstance(operand, ast.Offset | ast.Element):
+            yield operand.name
+        elif isinstance(operand, ast.Vector | ast.Group):
+            yield from names_in(operand.elements)
+
+
+def match_operands(form: Form, given: tuple[ast.Operand, ...]) -> dict[str, ast.Operand | None] | str:
+    """Pair the text's operands with a form's, or say why they do not fit."""
+    out: dict[str, ast.Operand | None] = {}
+    queue = list(given)
+    specs = tuple(o for o in form.operands if o.name not in form.instruction.hidden)
+    needed = sum(not o.is_optional for o in specs)
+    position = 0
+    while position < len(specs):
+        spec = specs[position]
+        paired = specs[position + 1] if position + 1 < len(specs) and specs[position + 1].paired else None
+        if not queue:
+            if not spec.is_optional:
+                return f"{len(given)} operands given, {needed} needed ({', '.join(o.name for o in specs)})"
+            out[spec.name] = None
+            position += 1
+            continue
+        operand = queue.pop(0)
+        if isinstance(operand, ast.Pair):
+            if paired is None:
+                return f"operand {spec.name} takes one register, not a pair"
+            out[spec.name], out[paired.name] = operand.first, operand.second
+            position += 2
+            continue
+        why_not = _shape_mismatch(form, spec, operand)
+        if why_not:
+            return why_not
+        out[spec.name] = operand
+        position += 1
+        if paired is not None:
+            out[paired.name] = None
+            position += 1
+    if queue:
+        return f"{len(given)} operands given, {len(specs)} at most ({', '.join(o.name for o in specs)})"
+    return out
+
+
+def _shape_mismatch(form: Form, spec: ResolvedOperand, operand: ast.Operand) -> str:
+    if spec.is_address:
+        return "" if isinstance(operand, ast.Address) else f"operand {spec.name} must be an address in []"
+    if isinstance(operand, ast.Address):
+        return f"operand {spec.name} is not an address"
+    count = len(operand.elements) if isinstance(operand, ast.Vector) else 1
+    if count != spec.count:
+        return f"operand {spec.name} takes {spec.count} register(s), {count} given"
+    return ""
+
+
+def immediate_bits(immediate: ast.Immediate, type_: ScalarType) -> int:
+    """The bits of a constant used as ``type_``. A double used where f32 is expected is rounded, as ptxas does."""
+    value = immediate.value
+    if immediate.kind == "f64" and type_.bits == 32:
+        number = struct.unpack("<d", value.to_bytes(8, "little"))[0]
+        try:
+            packed = struct.pack("<f", number)
+        except OverflowError:
+            packed = struct.pack("<f", float("inf") if number > 0 else float("-inf"))
+        value = int.from_bytes(packed, "little")
+    elif immediate.kind == "f32" and type_.bits == 64:
+        number = struct.unpack("<f", value.to_bytes(4, "little"))[0]
+        value = int.from_bytes(struct.pack("<d", number), "little")
+    bits = max(type_.bits, 8)
+    return value & ((1 << bits) - 1)
