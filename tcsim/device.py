@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from tcsim.arch import Arch, find_arch
+from tcsim.errors import DeviceError
 from tcsim.memory import DeviceMemory
 
 __all__ = ["Device", "current_device"]
@@ -19,23 +20,28 @@ class Device:
     """A simulated GPU: ``with tcsim.Device("a100"): ...`` makes it current, as in CuPy.
 
     ``name`` is a product, an architecture or a target: ``h200``, ``hopper``, ``sm_90`` (:func:`tcsim.arch.find_arch`). The same
-    name always gives the same device, with the same memory. Raises DeviceError for an unknown name.
+    name always gives the same device, with the same memory. ``execute``: run a kernel's ``"ptx"``, or the ``"machine"`` code
+    that an installed ptxas makes of it (both on the same memory). Raises DeviceError for an unknown name.
     """
 
-    _all: ClassVar[dict[str, Device]] = {}
+    _all: ClassVar[dict[tuple[str, str], Device]] = {}
     arch: Arch
+    execute: Literal["ptx", "machine"]
     memory: DeviceMemory
     _tokens: list[Token[Device | None]]
 
-    def __new__(cls, name: str = DEFAULT) -> Device:
+    def __new__(cls, name: str = DEFAULT, *, execute: Literal["ptx", "machine"] = "ptx") -> Device:
         arch = find_arch(name)
-        device = cls._all.get(arch.name)
+        if execute not in ("ptx", "machine"):
+            raise DeviceError(f"Device(execute={execute!r}): 'ptx' or 'machine'")
+        device = cls._all.get((arch.name, execute))
         if device is None:
             device = object.__new__(cls)
-            device.arch = arch
-            device.memory = DeviceMemory(arch.memory.bytes)
+            device.arch, device.execute = arch, execute
+            twin = cls._all.get((arch.name, "machine" if execute == "ptx" else "ptx"))
+            device.memory = twin.memory if twin is not None else DeviceMemory(arch.memory.bytes)
             device._tokens = []
-            cls._all[arch.name] = device
+            cls._all[arch.name, execute] = device
         return device
 
     @property
@@ -60,7 +66,8 @@ class Device:
         _current.reset(self._tokens.pop())
 
     def __repr__(self) -> str:
-        return f"<tcsim.Device {self.name!r}: {self.arch.full_name}, sm_{self.arch.sm}>"
+        what = ", running machine code" if self.execute == "machine" else ""
+        return f"<tcsim.Device {self.name!r}: {self.arch.full_name}, sm_{self.arch.sm}{what}>"
 
     def can_run(self, target: str) -> bool:
         """Whether code for a PTX ``.target`` runs here.

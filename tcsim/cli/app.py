@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -61,6 +62,7 @@ Args = Annotated[
 Outs = Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array: f32[1024,1024]")]
 InOuts = Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")]
 Fmad = Annotated[bool, typer.Option("--fmad/--no-fmad", help="contract multiplies and adds as ptxas does")]
+Machine = Annotated[bool, typer.Option("--machine", help="run the machine code that an installed ptxas makes of the PTX")]
 Save = Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz file")]
 
 
@@ -90,13 +92,14 @@ def run(
     inout: InOuts = None,
     device: DeviceName = "",
     fmad: Fmad = True,
+    machine: Machine = False,
     save: Save = None,
 ) -> None:
     """Run a kernel and show its outputs. A bundle needs nothing else; a file takes its launch from the options.
 
     Arguments are given in the kernel's parameter order, inputs and outputs mixed as they come.
     """
-    launch = prepare(target, _options(ctx, kernel, grid, block, shared, device, fmad))
+    launch = prepare(target, replace(_options(ctx, kernel, grid, block, shared, device, fmad), machine=machine))
     launch.run()
     outputs = launch.outputs()
     typer.echo(f"{launch.function.name} on {launch.device.name}: done")
@@ -181,17 +184,29 @@ _BESIDE = (
 def verify(
     bundles: Annotated[list[str], typer.Argument(help="bundle folders")],
     device: DeviceName = "",
+    machine: Annotated[bool, typer.Option("--machine", help="also run the machine code, and compare all three")] = False,
 ) -> None:
     """Run recorded bundles and compare every output byte with the hardware's. Exit code 1 on a mismatch."""
     equal = True
     for target in bundles:
-        launch = prepare(target, LaunchOptions(device=device))
-        launch.run()
-        for comparison in launch.bundle.compare(launch.outputs()):
-            typer.echo(f"{launch.bundle.name}: {comparison}")
-            equal = equal and comparison.equal
+        for as_machine in (False, True) if machine else (False,):
+            equal = _verify(target, LaunchOptions(device=device, machine=as_machine)) and equal
     if not equal:
         raise typer.Exit(1)
+
+
+def _verify(target: str, options: LaunchOptions) -> bool:
+    launch = prepare(target, options)
+    launch.run()
+    name = f"{launch.bundle.name} (machine code)" if options.machine else launch.bundle.name
+    comparisons = launch.bundle.compare(launch.outputs())
+    for comparison in comparisons:
+        typer.echo(f"{name}: {comparison}")
+    recorded = launch.bundle.metrics.get("smsp__inst_executed.sum")
+    if options.machine and recorded is not None:
+        count, hardware = launch.function.instructions, int(recorded.value)
+        typer.echo(f"{name}: {count:,} instructions, hardware {hardware:,} ({100 * (count / hardware - 1):+.3f} %)")
+    return all(comparison.equal for comparison in comparisons)
 
 
 @app.command(cls=_OrderedCommand)

@@ -139,7 +139,7 @@ def _bad_metadata(ctx: NDArray[np.int64]) -> str:
     word &= 0xFFFF_FFFF
     return (
         f"metadata {word:#010x}: bits {bit} to {bit + 3} are {word >> bit & 15:#06b}, which is no pair of indices of a 2:4 "
-        "(tf32: 1:2) sparse row and undefined (PTX ISA 9.7.14.6.1). Is the metadata operand initialised, and the selector right?"
+        "(tf32: 1:2) sparse row and undefined (PTX ISA 9.7.14.6.1). Is the metadata operand initialised, the selector right?"
     )
 
 

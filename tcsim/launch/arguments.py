@@ -42,7 +42,7 @@ def _describe(parameter: Parameter) -> str:
 
 def _bytes(kernel: str, index: int, parameter: Parameter, value: Any, device: Device) -> bytes:
     if isinstance(value, ndarray):
-        if value.device is not device:
+        if value.device.memory is not device.memory:
             raise LaunchError(
                 f"kernel {kernel}, argument {index} ({parameter.name}): the array is on {value.device.name!r}, the kernel runs "
                 f"on {device.name!r}. Try tcsim.asarray(x) inside 'with tcsim.Device({device.name!r})'"

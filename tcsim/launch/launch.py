@@ -10,6 +10,7 @@ from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.grid import run_grid
 from tcsim.execute.loader import LoadedProgram
 from tcsim.launch.arguments import pack_arguments
+from tcsim.launch.banks import complete_banks
 from tcsim.launch.occupancy import occupancy
 from tcsim.profiler import active_profiler
 from tcsim.progress import running
@@ -37,6 +38,8 @@ def run(launch: Launch) -> int:
     parameters = pack_arguments(program.name, program.parameters, program.param_size, launch.args, launch.device)
     geometry = Geometry(launch.grid, launch.block, launch.shared_mem)
     arch = launch.device.arch
+    if program.image is not None:
+        complete_banks(program.image, parameters, geometry, launch.loaded.symbols, launch.device.memory, arch.limits.sms)
     residency = occupancy(
         arch,
         threads=geometry.threads,

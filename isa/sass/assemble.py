@@ -1,0 +1,77 @@
+"""From PTX to a listing of its machine code: ptxas, then nvdisasm, kept on disk by the hash of the PTX and ptxas's version."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from isa.cachefolder import cache_folder
+from isa.sass.listing import ListingError
+from isa.sass.sections import trim
+from isa.sass.toolchain import AssemblerError, ptxas_version, required, run_ptxas
+
+__all__ = ["Listing", "assemble"]
+
+_FORMAT = 2  # of a kept listing; counts up when more sections are kept
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Machine code as text. ``target``: what it was assembled for, as ``sm_90``; ``assembler``: ptxas's version.
+
+    The text says both itself, so it can be kept in a file and read again (:meth:`from_text`) where ptxas is not installed.
+    """
+
+    text: str
+    target: str
+    assembler: str
+
+    @classmethod
+    def from_text(cls, text: str) -> Listing:
+        """A listing that was kept. Raises ListingError for other text."""
+        match = _HEADER.match(text)
+        if match is None:
+            raise ListingError("this is not a listing that tcsim kept: its first lines must name ptxas's version and a target")
+        return cls(text, match["target"], match["version"])
+
+
+_HEADER = re.compile(r"// ptxas (?P<version>[\d.]+)\n\s*\.target\s+(?P<target>sm_\w+)\n")
+
+
+def assemble(ptx: str, architecture: str, *, fmad: bool = True) -> Listing:
+    """Assemble a module for an architecture and disassemble it.
+
+    PTX whose ``.target`` is specific to an architecture (``sm_90a``) is assembled for that target. ``fmad`` False keeps
+    multiplications and additions apart. Raises AssemblerError if a tool is missing or ptxas refuses the module.
+    """
+    ptxas = required("ptxas")
+    version = ptxas_version(ptxas)
+    specific = re.search(r"^\s*\.target\s+(sm_\d+[af])\b", ptx, re.MULTILINE)
+    target = specific.group(1) if specific else architecture
+    key = hashlib.sha256(f"{_FORMAT} {version} {target} {fmad}\n{ptx}".encode()).hexdigest()[:24]
+    folder = cache_folder() / "listings"
+    folder.mkdir(exist_ok=True)
+    kept = folder / f"{key}.sass"
+    if not kept.exists():
+        draft = kept.with_suffix(f".{os.getpid()}.tmp")
+        draft.write_text(f"// ptxas {version}\n{_assemble(ptx, target, fmad, ptxas)}")
+        draft.replace(kept)
+    return Listing.from_text(kept.read_text())
+
+
+def _assemble(ptx: str, target: str, fmad: bool, ptxas: Path) -> str:
+    nvdisasm = required("nvdisasm")
+    with tempfile.TemporaryDirectory() as name:
+        source, cubin = Path(name) / "module.ptx", Path(name) / "module.cubin"
+        source.write_text(ptx)
+        run_ptxas(ptxas, source, cubin, target, "-lineinfo", f"--fmad={'true' if fmad else 'false'}")
+        command = [str(nvdisasm), "-gp", "-hex", str(cubin)]
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    if answer.returncode != 0:
+        raise AssemblerError(f"nvdisasm: {answer.stderr.strip()[:2000]}")
+    return trim(answer.stdout)

@@ -1,0 +1,92 @@
+"""Constant banks: where machine code reads parameters, launch extents, literals, ``.const`` variables and addresses.
+
+Bank 0 begins with what the driver writes at a launch, then the parameters. Bank 2 holds literals and branch tables of a kernel,
+bank 3 the module's ``.const`` variables, bank 4 addresses of its other variables. Here they become one image of bytes, bank
+after bank, that a launch copies and completes. (Offsets of bank 0 were read from listings for sm_80 and sm_90 and from
+what kernels compute with them.)
+"""
+
+from __future__ import annotations
+
+from isa.errors import TcsimError
+from isa.lower.ir import SymbolRef
+from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
+from isa.program import ConstantImage
+from isa.sass.listing import CodeSection, MachineCode
+from isa.sass.sections import Section
+
+__all__ = ["KNOWN", "BankLayout", "lay_out_banks"]
+
+BLOCK_AT, GRID_AT = 0x0, 0xC
+SHARED_WINDOW_AT, LOCAL_WINDOW_AT, STACK_TOP_AT, DYNAMIC_SHARED_AT = 0x18, 0x20, 0x28, 0x2C
+SM_COUNT_AT = 0x10C
+"""Bank 0: block extents x, y, z and grid extents x, y, z; generic addresses of shared and of local memory; end of a thread's
+local memory; dynamic shared memory in bytes; SMs of the device."""
+
+DESCRIPTORS = (0x118, 0x208)
+"""Bank 0, before the parameters that start at 0x160 (up to sm_89) or 0x210 (sm_90): what describes global memory to loads and
+stores. No value depends on it."""
+
+APART = (0x50, 0xD0)
+"""Likewise: a generic address from which on 0xb0 bytes do not count as global memory (``isspacep.global``)."""
+
+KNOWN = frozenset(
+    {
+        *range(BLOCK_AT, GRID_AT + 12, 4),
+        *(at + half for at in (SHARED_WINDOW_AT, LOCAL_WINDOW_AT, *DESCRIPTORS, *APART) for half in (0, 4)),
+        *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT),
+    }
+)
+"""The offsets before the parameters whose contents are known."""
+
+_ALIGN = 64
+
+
+class BankLayout:
+    """The image of a kernel's banks. ``starts``: bank to its offset in the image; ``image``: what a launch completes."""
+
+    def __init__(self, starts: dict[int, int], image: ConstantImage) -> None:
+        self.starts, self.image = starts, image
+
+    def place(self, bank: int, offset: int) -> int:
+        """Offset in the image. Raises KeyError for a bank that the kernel does not have."""
+        return self.starts[bank] + offset
+
+
+def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLayout:
+    """The banks of a kernel, one behind the other. ``stack``: bytes of local memory per thread."""
+    content = bytearray(max(code.parameter_base + code.parameter_size, 0x160))
+    apart = APART[code.parameter_base >= 0x210]
+    for at, window in ((SHARED_WINDOW_AT, SHARED_WINDOW), (LOCAL_WINDOW_AT, LOCAL_WINDOW), (apart, PARAM_WINDOW)):
+        content[at : at + 8] = window.to_bytes(8, "little")
+    content[STACK_TOP_AT : STACK_TOP_AT + 4] = stack.to_bytes(4, "little")
+    starts = {0: 0}
+    symbols: list[tuple[int, int, SymbolRef]] = []
+    variables: list[tuple[int, int, str]] = []
+    for bank in (2, 3, 4):
+        section = machine.data.get(f".nv.constant{bank}") or machine.data.get(f".nv.constant{bank}.{code.name}")
+        if section is None:
+            continue
+        content += bytes(-len(content) % _ALIGN)
+        start = starts[bank] = len(content)
+        content += section.content()
+        symbols += [(start + r.offset, r.width, _symbol(r.symbol, code.name)) for r in section.relocations()]
+        if bank == 3:
+            variables += _variables(section, start, len(content))
+    image = ConstantImage(bytes(content), BLOCK_AT, GRID_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, symbols, variables)
+    return BankLayout(starts, image)
+
+
+def _symbol(text: str, kernel: str) -> SymbolRef:
+    name, _, addend = text.strip("()").partition("+")
+    name = name.strip()
+    if not name.replace("_", "a").replace("$", "a").replace(".", "a").isalnum():
+        raise TcsimError(f"{kernel}: the constant bank holds {text!r}, an address of a kind that is not supported")
+    return SymbolRef(name, int(addend.strip() or "0", 0))
+
+
+def _variables(section: Section, start: int, end: int) -> list[tuple[int, int, str]]:
+    """(offset, size, name) of the ``.const`` variables of bank 3."""
+    places = sorted((start + at, name) for name, at in section.symbols().items() if not name.startswith("."))
+    ends = [*(at for at, _ in places[1:]), end]
+    return [(at, stop - at, name) for (at, name), stop in zip(places, ends, strict=True)]

@@ -1,0 +1,29 @@
+"""Every machine instruction, by kind. Importing this package fills the registry (:mod:`isa.sass.registry`)."""
+
+from isa.sass.instructions import (
+    control,
+    convert,
+    double,
+    floating,
+    half,
+    integer,
+    logic,
+    memory,
+    shared_atomics,
+    tensor,
+    warp,
+)
+
+__all__ = [
+    "control",
+    "convert",
+    "double",
+    "floating",
+    "half",
+    "integer",
+    "logic",
+    "memory",
+    "shared_atomics",
+    "tensor",
+    "warp",
+]

@@ -1,0 +1,85 @@
+"""Tensor cores: HMMA, IMMA, BMMA, DMMA. Their arithmetic is that of the ``mma`` which becomes one (:mod:`isa.tensor`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from isa.sass.registry import machine
+from isa.spec import flag, optional
+from isa.tensor.forms import find_form
+from isa.tensor.mma_f64 import mma_f64
+from isa.tensor.mma_float import mma_float
+from isa.tensor.mma_integer import mma_bits, mma_integer
+from isa.tensor.plans import make_plan
+
+KERNELS = {"mma_float": mma_float, "mma_f64": mma_f64, "mma_integer": mma_integer, "mma_bits": mma_bits}
+_SHAPES: dict[str, Any] = {
+    **{f"16{k}": f"m16n8k{int(k[1:])}" for k in ("84", "88", "816", "832", "864", "8128", "8256")},
+    **{f"8{k}": f"m8n8k{int(k[1:])}" for k in ("84", "816", "832", "8128")},
+    **{f"16x8x{k}": f"m16n8k{k}" for k in (4, 8, 16)},
+    "8x8x4": "m8n8k4",
+}
+
+
+def _form(params):
+    """The ``mma`` form that computes what a tensor instruction computes."""
+    shape = _SHAPES[str(params["shape"])]
+    a, b = str(params.get("at") or "f16").lower(), str(params.get("bt") or params.get("at") or "f16").lower()
+    accumulator = str(params.get("acc", "S32")).lower()
+    saturates, bits = bool(params.get("sat", False)), str(params.get("bits", "")).lower()
+    return find_form("mma", shape, a, b, accumulator, accumulator, saturates, bits, "row", "col")
+
+
+def _fragments(form_of):
+    def operands(params):
+        form = form_of(params)
+        counts = make_plan(form, max(form.sm, 80)).registers
+        return {name: ("f64" if form.a == "f64" else "b32", counts[name]) for name in "abcd"}
+
+    return operands
+
+
+def _rule(form_of):
+    def rule(params, sm):
+        plan = make_plan(form_of(params), sm)
+        return {"kernel": plan.kernel.__name__, "numbers": plan.numbers}
+
+    return rule
+
+
+def _tensor(template, form_of=_form, **slots):
+    return machine(
+        f"{template} d:b32*2, a:b32*2, b:b32*2, c:b32*2",
+        pipe="tensor",
+        body="warp",
+        operands=_fragments(form_of),
+        arch_rule=_rule(form_of),
+        **slots,
+    )
+
+
+def _bits(params):
+    return _form({**params, "at": "b1", "acc": "S32"})
+
+
+def _double(params):
+    return _form({**params, "at": "f64", "acc": "f64"})
+
+
+_INTEGERS = ("S8", "U8", "S4", "U4")
+
+
+@_tensor("HMMA.{shape}.{acc}{at}", shape=("1684", "1688", "16816"), acc=("F32", "F16"), at=optional("BF16", "TF32"))
+@_tensor(
+    "IMMA.{shape}.{at}.{bt}{sat}",
+    shape=("8816", "16816", "16832", "8832", "16864"),
+    at=_INTEGERS,
+    bt=_INTEGERS,
+    sat=flag("SAT"),
+)
+@_tensor("BMMA.{shape}.{bits}.POPC", _bits, shape=("88128", "168128", "168256"), bits=("AND", "XOR"))
+@_tensor("DMMA.{shape}", _double, shape=("884", "8x8x4", "16x8x4", "16x8x8", "16x8x16"))
+def mma(d, a, b, c, *, kernel, numbers):
+    """Multiply two small matrices spread over a warp and add a third, as this architecture's tensor core does."""
+    KERNELS[kernel](d, a, b, c, numbers)
+    return 0

@@ -1,0 +1,450 @@
+"""Lower a kernel's machine code to a :class:`~isa.program.Program` for the executor that PTX runs on.
+
+Registers of the machine are planes of the register block as they are numbered: R0, R1, ..., then the uniform registers and the
+convergence barriers. Predicates are words. RZ, PT, immediates and fixed places of the constant banks become constant planes.
+A code address is 16 times an instruction's number, device functions following the kernel.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from isa.errors import Unsupported, UnsupportedError
+from isa.kernels.planes import PLANE_BYTES
+from isa.lower.ir import Parameter
+from isa.machine import SPACES
+from isa.program import (
+    COLUMNS,
+    EXTRA,
+    FUNCTION,
+    GUARD,
+    KIND,
+    MEMBERS,
+    OPERANDS,
+    TARGET,
+    Kind,
+    MemoryAccess,
+    Program,
+)
+from isa.ptx import ast
+from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
+from isa.sass.bank import BankLayout, lay_out_banks
+from isa.sass.effects import effects
+from isa.sass.kernels import MachineKernelSpec
+from isa.sass.listing import CodeSection, ListingError, MachineCode, MachineInstruction
+from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Register, Special
+from isa.sass.placed import Placed, bind, owners_of, place
+from isa.sass.specials import SPECIALS
+from isa.spec.registry import ResolvedOperand
+
+__all__ = ["lower_machine", "unsupported_instructions"]
+
+RESERVED_SHARED = 1024
+"""Bytes at the start of a CTA's shared memory that belong to the system on sm_90 (CUDA programming guide, 16.8.3); there, and
+not on sm_80, machine code counts them in its addresses."""
+
+STACK_ALIGN = 16
+
+WORDS = 32
+"""Predicate words: P0-P6, UP0-UP6, the sink, the result of a barrier."""
+UNIFORM_PREDICATES, SINK_WORD, RESULT_WORD = 7, 14, 15
+
+
+def unsupported_instructions(machine: MachineCode, kernel: str) -> list[Unsupported]:
+    """Every instruction of a kernel, and of the functions it calls, that cannot be executed here."""
+    placed, _ = place(machine, machine.code[kernel])
+    return bind(placed, kernel)
+
+
+def lower_machine(
+    machine: MachineCode,
+    kernel: str,
+    *,
+    sm: int,
+    parameters: list[Parameter],
+    directives: dict[str, tuple[int, ...]],
+    locs: dict[int, ast.Location],
+    files: dict[int, str],
+) -> Program:
+    """The program of a kernel.
+
+    sm: the target. parameters: the PTX entry's, offsets counted from the first. directives: the entry's. locs: CUDA position
+    by PTX line; files: their names. Raises KeyError for an unknown kernel, UnsupportedError with everything unsupported.
+    """
+    code = machine.code[kernel]
+    placed, starts = place(machine, code)
+    missing = bind(placed, kernel)
+    if missing:
+        raise UnsupportedError(missing, f"machine code of kernel {kernel}")
+    writer = _Writer(machine, code, sm, placed, starts)
+    return writer.program(parameters, directives, locs, files)
+
+
+_KINDS = {
+    "branch": Kind.BRANCH,
+    "branch_both": Kind.BRANCH_BOTH,
+    "branch_diverged": Kind.BRANCH_DIVERGED,
+    "branch_converged": Kind.BRANCH_CONVERGED,
+    "jump": Kind.JUMP,
+    "exit": Kind.EXIT,
+    "converge": Kind.CONVERGE,
+    "break": Kind.BREAK,
+    "nothing": Kind.NOTHING,
+    "sleep": Kind.SLEEP,
+    "barrier_sync": Kind.BARRIER_SYNC,
+    "barrier_arrive": Kind.BARRIER_ARRIVE,
+    "barrier_reduce": Kind.BARRIER_REDUCE,
+}
+
+
+class _Writer:
+    def __init__(self, machine: MachineCode, code: CodeSection, sm: int, placed: list[Placed], starts: dict[str, int]) -> None:
+        self.machine, self.code, self.sm, self.placed, self.starts = machine, code, sm, placed, starts
+        self.owners = owners_of(machine)
+        # The stack grows down from the end of local memory, and frames are aligned relative to it.
+        self.stack = -(-sum(machine.code[name].stack for name in starts) // STACK_ALIGN) * STACK_ALIGN
+        self.banks: BankLayout = lay_out_banks(machine, code, self.stack)
+        self.bank_planes: dict[tuple[int, int], int] = {}
+        highest = _highest_registers(placed)
+        self.first = {"R": 1, "UR": 1 + highest["R"], "B": 1 + highest["R"] + highest["UR"]}
+        self.sink_plane = self.first["B"] + highest["B"]
+        self.result_plane = self.sink_plane + 4
+        self.next_plane = self.result_plane + 1
+        self.pool: list[int] = []
+        self.kernels: list[MachineKernelSpec] = []
+        self.kernel_index: dict[str, int] = {}
+        self.constants: list[tuple[int, int, int]] = []
+        self.constant_at: dict[tuple[int, int], int] = {}
+        self.specials: dict[str, int] = {}
+
+    # --------------------------------------------------------------------------------------------------- places
+
+    def _new_planes(self, count: int) -> int:
+        at = self.next_plane * PLANE_BYTES
+        self.next_plane += count
+        return at
+
+    def _constant(self, value: int, planes: int) -> int:
+        at = self.constant_at.get((value, planes))
+        if at is None:
+            at = self.constant_at[value, planes] = self._new_planes(planes)
+            for half in range(planes):
+                self.constants.append((at + half * PLANE_BYTES, (value >> (32 * half)) & 0xFFFF_FFFF, half))
+        return at
+
+    def _special(self, name: str) -> int:
+        at = self.specials.get(name)
+        if at is None:
+            at = self.specials[name] = self._new_planes(2)
+        return at
+
+    def _bank(self, place: int, planes: int) -> int:
+        """The plane(s) of one or two words of the constant banks."""
+        at = self.bank_planes.get((place, planes))
+        if at is None:
+            at = self.bank_planes[place, planes] = self._new_planes(planes)
+            self.banks.image.planes.extend((place + 4 * half, at + half * PLANE_BYTES) for half in range(planes))
+        return at
+
+    def _register(self, register: Register, step: int, planes: int, destination: bool) -> int:
+        """Byte offset of a register's place; ``step`` registers further for an element of a vector."""
+        if register.is_predicate:
+            if register.index < 0:
+                return 4 * SINK_WORD if destination else self._constant(0xFFFF_FFFF, 1)
+            return 4 * (register.index + (UNIFORM_PREDICATES if register.file == "UP" else 0))
+        if register.index < 0:
+            return self.sink_plane * PLANE_BYTES if destination else self._constant(0, planes)
+        return (self.first[register.file] + register.index + step) * PLANE_BYTES
+
+    def _code_address(self, item: Placed, name: str) -> int:
+        """Number of the instruction at a label. Raises ListingError for an unknown one."""
+        section = item.section if name in item.section.labels else self.owners.get(name)
+        if section is None:
+            raise ListingError(f"{item.section.name}: {item.instruction.text}: unknown label {name}")
+        return self.starts[section.name] + section.labels[name] // 16
+
+    # ------------------------------------------------------------------------------------------------- operands
+
+    def _value(self, item: Placed, spec: ResolvedOperand, operand: Operand | None, step: int) -> int:
+        """Byte offset of the place that holds one register's worth of an operand."""
+        planes = max(1, spec.type.planes)
+        if operand is None:
+            if spec.is_destination:
+                return 4 * SINK_WORD if spec.type.kind == "p" else self.sink_plane * PLANE_BYTES
+            if item.instruction.base == "LDGSTS":  # without a predicate everything is copied
+                return self._constant(0xFFFF_FFFF, 1)
+            hidden = {"counted": self.result_plane * PLANE_BYTES, "holds": 4 * RESULT_WORD}
+            return hidden.get(spec.name, self._constant(0, planes))
+        if isinstance(operand, Register):
+            if operand.parts == ("SIGN",):
+                return self._register(operand, 0, 1, False)
+            if operand.is_predicate and operand.index < 0 and operand.negated and not spec.is_destination:
+                return self._constant(0, 1)
+            return self._register(operand, step * planes, planes, spec.is_destination)
+        if isinstance(operand, Immediate):
+            return self._constant(_immediate_bits(item.instruction, operand, spec), planes)
+        if isinstance(operand, Constant):
+            return self._bank(self._bank_place(item, operand), planes)
+        if isinstance(operand, CodeAddress):
+            address = 16 * self._code_address(item, operand.symbol)
+            return self._constant(address >> 32 if operand.half == "hi" else address & 0xFFFF_FFFF, planes)
+        if isinstance(operand, Special):
+            kind, value = SPECIALS[operand.name]
+            return self._special(str(value)) if kind == "special" else self._constant(int(value), planes)
+        if isinstance(operand, Label):
+            return self._constant(16 * self._code_address(item, operand.name), planes)
+        raise ListingError(f"{item.section.name}: {item.instruction.text}: {operand} is not a value")
+
+    def _bank_place(self, item: Placed, constant: Constant) -> int:
+        try:
+            return self.banks.place(constant.bank, constant.offset)
+        except KeyError:
+            text = item.instruction.text
+            raise ListingError(f"{self.code.name}: {text}: the kernel has no constant bank {constant.bank}") from None
+
+    def _address(self, item: Placed, operand: Operand | None) -> tuple[tuple[str, ...], int]:
+        """Append an address to the operand pool: base plane, offset, and a uniform register's plane if it is added. Returns
+        how it is read, and the planes of its base."""
+        if isinstance(operand, Constant):
+            at = self._bank_place(item, operand)
+            base = self._constant(0, 1) if operand.register is None else self._register(operand.register, 0, 1, False)
+            self.pool += [base, at]
+            return (), 1
+        assert isinstance(operand, Memory)
+        assert item.form is not None
+        # Atomics on generic addresses leave ``.64`` out of the text; the shared address of a copy is one register.
+        wide = operand.wide or (item.instruction.base != "LDGSTS" and ".E" in item.instruction.opcode)
+        base_register, uniform = operand.register, operand.uniform
+        reading: tuple[str, ...] = (f"scale{operand.scale}",) if operand.scale != 1 else ()
+        if base_register is None and uniform is not None:
+            base_register, uniform = uniform, None
+        if uniform is not None and uniform.index < 0:
+            uniform = None
+        planes = 2 if wide and item.form.instruction.state not in ("shared", "local") and base_register is not None else 1
+        if base_register is None:
+            base = self._constant(0, planes)
+        else:
+            base = self._register(base_register, 0, planes, False)
+        self.pool += [base, operand.offset]
+        if uniform is not None:
+            if planes == 2:
+                raise ListingError(f"{self.code.name}: {item.instruction.text}: a 64-bit address with a uniform register")
+            self.pool.append(self._register(uniform, 0, 1, False))
+            reading += ("uniform",)
+        return reading, planes
+
+    def _row(self, item: Placed) -> tuple[list[tuple[str, ...]], list[int]]:
+        """Append an instruction's operands to the pool; returns how each is read and its planes."""
+        assert item.form is not None
+        readings: list[tuple[str, ...]] = []
+        planes: list[int] = []
+        for spec in item.form.operands:
+            operand = item.operands[spec.name]
+            if spec.is_address:
+                reading, width = self._address(item, operand)
+            else:
+                reading, width = _reading(operand, spec), spec.type.planes
+                if "XORSIGN" in item.instruction.opcode:  # takes the magnitudes itself, and the signs too
+                    reading = tuple(step for step in reading if step != "abs")
+                for step in range(spec.count):
+                    self.pool.append(self._value(item, spec, operand, step))
+            readings.append(reading)
+            planes.append(width)
+        return readings, planes
+
+    # --------------------------------------------------------------------------------------------- instructions
+
+    def _instruction(self, item: Placed, row: Any) -> MemoryAccess | None:
+        instruction, form = item.instruction, item.form
+        assert form is not None
+        entry = form.instruction
+        row[OPERANDS] = 4 * len(self.pool)
+        row[GUARD] = self._guard(instruction.guard)
+        if entry.control:
+            self._control(item, entry.control, row)
+            return None
+        readings, planes = self._row(item)
+        rule = entry.arch_rule(form.params, self.sm) if entry.arch_rule else {}
+        spec = MachineKernelSpec(form, tuple(readings), tuple(planes), rule)
+        row[KIND] = Kind.KERNEL
+        row[FUNCTION] = self._kernel(spec)
+        row[EXTRA] = int("_CLOCK" in entry.pattern.base)
+        return self._access(item, readings, planes)
+
+    def _guard(self, guard: Register | None) -> int:
+        if guard is None or (guard.index < 0 and not guard.negated):
+            return -1
+        if guard.index < 0:
+            return 2 * (self._constant(0, 1) // 4)
+        return 2 * (self._register(guard, 0, 1, False) // 4) + int(guard.negated)
+
+    def _kernel(self, spec: MachineKernelSpec) -> int:
+        index = self.kernel_index.get(spec.key)
+        if index is None:
+            index = self.kernel_index[spec.key] = len(self.kernels)
+            self.kernels.append(spec)
+        return index
+
+    def _control(self, item: Placed, control: str, row: Any) -> None:
+        """An instruction that the executor does itself."""
+        operands = item.operands
+        row[KIND] = _KINDS[control]
+        label = operands.get("target")
+        if isinstance(label, Label):
+            row[TARGET] = self._code_address(item, label.name)
+        if control in ("branch_both", "break") and operands["a"] is not None:
+            condition = operands["a"]
+            assert isinstance(condition, Register)
+            row[EXTRA] = self._guard(condition)
+        if control in ("branch_diverged", "branch_converged", "converge", "break"):
+            row[MEMBERS] = self._members(operands.get("members"))
+            if item.instruction.opcode in ("WARPSYNC.COLLECTIVE", "WARPSYNC.EXCLUSIVE"):
+                row[EXTRA] = 1
+        elif control == "jump":
+            register, base = operands["a"], operands["base"]
+            assert isinstance(register, Register)
+            add = self._code_address(item, base.name) if isinstance(base, Label) else 0
+            if isinstance(base, Immediate) and base.value is not None:
+                relative = item.number + 1 if item.instruction.base == "BRX" else 0
+                add = relative + base.value // 16
+            self.pool += [self._register(register, 0, 1, False), add]
+        elif control.startswith("barrier"):
+            self._barrier(item, control, row)
+
+    def _members(self, operand: Operand | None) -> int:
+        """The plane of a member mask; -1 for all live lanes."""
+        if operand is None:
+            return -1
+        if isinstance(operand, Immediate):
+            return -1 if operand.value == 0xFFFF_FFFF else self._constant(operand.value or 0, 1)
+        assert isinstance(operand, Register)
+        return -1 if operand.index < 0 and operand.inverted else self._register(operand, 0, 1, False)
+
+    def _barrier(self, item: Placed, control: str, row: Any) -> None:
+        assert item.form is not None
+        operands, specs = item.operands, {o.name: o for o in item.form.operands}
+        counted = operands.get("b") is not None
+        if control == "barrier_reduce":
+            operation = str(item.form.params["op"])
+            self.pool.append(self.result_plane * PLANE_BYTES if operation == "POPC" else 4 * RESULT_WORD)
+            predicate = operands["c"]
+            negated = isinstance(predicate, Register) and predicate.negated and predicate.index >= 0
+            row[EXTRA] = int(not counted) + {"AND": 2, "OR": 4, "POPC": 8}[operation] + 16 * negated
+        else:
+            row[EXTRA] = int(not counted)
+        for name in ("a", "b", "c"):
+            if operands.get(name) is not None:
+                self.pool.append(self._value(item, specs[name], operands[name], 0))
+
+    def _access(self, item: Placed, readings: list[tuple[str, ...]], planes: list[int]) -> MemoryAccess | None:
+        """What the timing model must know of an access. Addresses with a scale or a uniform register are left out: the
+        recorder cannot compute them."""
+        assert item.form is not None
+        entry = item.form.instruction
+        if not entry.memory or any("uniform" in r or any(s.startswith("scale") for s in r) for r in readings):
+            return None
+        size = entry.width(item.form.params) if entry.width is not None else 4
+        places, position = [], 0
+        for spec, width in zip(item.form.operands, planes, strict=True):
+            if spec.is_address:
+                places.append((position, width))
+            position += 2 if spec.is_address else spec.count
+        space = SPACES[entry.state]
+        if entry.memory == "copy":
+            return MemoryAccess("copy", space, size, places[1][0], places[1][1], places[0][0], places[0][1])
+        rows = 8 * size // 4 if entry.memory.startswith("matrix") else 32
+        return MemoryAccess(
+            entry.memory, space, 16 if entry.memory.startswith("matrix") else size, places[0][0], places[0][1], rows=rows
+        )
+
+    def _planes_of(self, names: set[tuple[str, int]]) -> tuple[int, ...]:
+        """Byte offsets of registers' planes and of predicates' words."""
+        return tuple(self._register(Register(file, index), 0, 1, False) for file, index in sorted(names) if file != "SB")
+
+    def program(
+        self,
+        parameters: list[Parameter],
+        directives: dict[str, tuple[int, ...]],
+        locs: dict[int, ast.Location],
+        files: dict[int, str],
+    ) -> Program:
+        """The program, once every instruction is written."""
+        count = len(self.placed)
+        code = np.full((count + 1, COLUMNS), -1, np.int64)
+        memory = [self._instruction(item, code[item.number]) for item in self.placed]
+        code[-1, KIND] = Kind.EXIT
+        base = self.code.parameter_base
+        placed = [Parameter(p.name, base + p.offset, p.size, p.align, p.type, p.is_array) for p in parameters]
+        reserved = RESERVED_SHARED if self.sm >= 90 else 0
+        lines = [item.instruction.ptx_line for item in self.placed]
+        sides = [effects(item) for item in self.placed]
+        return Program(
+            name=self.code.name,
+            target_sm=self.sm,
+            code=code,
+            pool=np.array(self.pool or [0], np.int32),
+            kernels=self.kernels,  # type: ignore[arg-type]
+            block_words=self.next_plane * PLANE_BYTES // 4,
+            constants=[*self.constants],
+            specials=self.specials,
+            parameters=placed,
+            param_size=len(self.banks.image.content),
+            static_shared=max(0, self.code.static_shared - reserved),
+            local_size=self.stack,
+            directives=directives,
+            opcodes=[*(item.instruction.opcode for item in self.placed), "EXIT"],
+            lines=np.array([*lines, lines[-1] if lines else 0], np.int32),
+            locs=[*(locs.get(line) for line in lines), None],
+            files=files,
+            reads=[*(self._planes_of(reads) for reads, _ in sides), ()],
+            writes=[*(self._planes_of(writes) for _, writes in sides), ()],
+            timing=[*(item.form.instruction.pipe for item in self.placed if item.form is not None), "cbu"],
+            memory=[*memory, None],
+            stages=np.zeros(1, np.int32),
+            stage_at=np.full(count + 1, -1, np.int32),
+            registers_per_thread=self.code.registers,
+            origins=[""] * (count + 1),
+            reserved_shared=reserved,
+            image=self.banks.image,
+        )
+
+
+def _highest_registers(placed: list[Placed]) -> dict[str, int]:
+    """How many registers of each file the code uses, vectors and pairs included."""
+    highest = {"R": 1, "UR": 1, "B": 1}
+    for item in placed:
+        assert item.form is not None
+        wide = max((o.count * max(1, o.type.planes) for o in item.form.operands), default=1)
+        for operand in item.instruction.operands:
+            inner = getattr(operand, "register", None), getattr(operand, "uniform", None)
+            for register in (operand, *inner):
+                if isinstance(register, Register) and register.file in highest and register.index >= 0:
+                    highest[register.file] = max(highest[register.file], register.index + max(2, wide))
+    return highest
+
+
+def _reading(operand: Operand | None, spec: ResolvedOperand) -> tuple[str, ...]:
+    """What is done to an operand's value as it is read, in order: a part is taken, then the magnitude, then the sign."""
+    if not isinstance(operand, Register | Constant) or spec.is_destination:
+        return ()
+    steps = list(operand.parts)
+    if isinstance(operand, Register) and operand.is_predicate:
+        return ("not",) if operand.negated and operand.index >= 0 else ()
+    if operand.absolute:
+        steps.append("abs")
+    if operand.negated:
+        steps.append("neg")
+    if operand.inverted:
+        steps.append("inv")
+    return tuple(steps)
+
+
+def _immediate_bits(instruction: MachineInstruction, operand: Immediate, spec: ResolvedOperand) -> int:
+    """The bits of an immediate as an operand of a type. Floats are taken from the encoding, where they are exact: 32 bits, of
+    float64 the upper ones."""
+    if operand.value is None or spec.type.kind in ("f", "x"):
+        return instruction.immediate << 32 if spec.type.bits == 64 else instruction.immediate
+    bits = max(32, spec.type.bits)
+    return operand.value & ((1 << bits) - 1)

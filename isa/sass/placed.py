@@ -1,0 +1,102 @@
+"""The instructions of a kernel and of the functions it calls in one sequence, each bound to what the registry knows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isa.errors import Unsupported
+from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
+from isa.sass.bank import KNOWN
+from isa.sass.listing import CodeSection, MachineCode, MachineInstruction
+from isa.sass.operands import Constant, Immediate, Label, Operand, Special
+from isa.sass.registry import MachineForm, find_opcode, match_operands
+from isa.sass.specials import SPECIALS
+
+__all__ = ["Placed", "bind", "owners_of", "place"]
+
+
+@dataclass(slots=True)
+class Placed:
+    """An instruction with its number, the section it is of, and what it binds to."""
+
+    number: int
+    section: CodeSection
+    instruction: MachineInstruction
+    form: MachineForm | None = None
+    operands: dict[str, Operand | None] = field(default_factory=dict)
+
+
+def owners_of(machine: MachineCode) -> dict[str, CodeSection]:
+    """The section that each label stands in."""
+    return {label: section for section in machine.code.values() for label in section.labels}
+
+
+def place(machine: MachineCode, code: CodeSection) -> tuple[list[Placed], dict[str, int]]:
+    """The instructions of a kernel and of every function that its code names, and where each section starts."""
+    starts: dict[str, int] = {}
+    placed: list[Placed] = []
+    owners = owners_of(machine)
+    queue = [code]
+    while queue:
+        section = queue.pop(0)
+        if section.name in starts:
+            continue
+        starts[section.name] = len(placed)
+        for instruction in section.instructions:
+            placed.append(Placed(len(placed), section, instruction))
+            for operand in instruction.operands:
+                name = operand.name if isinstance(operand, Label) else getattr(operand, "symbol", "")
+                if name and name not in section.labels and name in owners:
+                    queue.append(owners[name])
+    return placed, starts
+
+
+def bind(placed: list[Placed], kernel: str) -> list[Unsupported]:
+    """Find the form of every instruction. Returns what there is none for."""
+    missing = []
+    base = placed[0].section.parameter_base if placed else 0
+    for item in placed:
+        instruction = item.instruction
+        forms, why = find_opcode(_opcode(instruction))
+        strange = [o.name for o in instruction.operands if isinstance(o, Special) and o.name not in SPECIALS]
+        unknown = [o.offset for o in instruction.operands if isinstance(o, Constant) and _unknown_place(o, base)]
+        if strange:
+            forms, why = [], f"the special register {strange[0]} is not known"
+        elif unknown:
+            forms, why = [], f"what the driver puts at c[0x0][{unknown[0]:#x}] is not known"
+        for form in forms:
+            matched = match_operands(form, _operands(instruction))
+            if matched is not None:
+                item.form, item.operands = form, matched
+                break
+        else:
+            why = why or "these operands are not known"
+            what = f"{instruction.text} (machine code, address {instruction.address:#x} of {item.section.name})"
+            missing.append(Unsupported(what, why, instruction.ptx_line, kernel))
+    return missing
+
+
+def _unknown_place(constant: Constant, parameters: int) -> bool:
+    """Whether a constant stands before the parameters of bank 0, at a place whose contents are not known."""
+    fixed = constant.register is None or constant.register.index < 0
+    return constant.bank == 0 and fixed and constant.offset < parameters and constant.offset not in KNOWN
+
+
+def _opcode(instruction: MachineInstruction) -> str:
+    """The opcode to look up: special registers that depend on time are read by instructions of their own."""
+    for operand in instruction.operands:
+        if isinstance(operand, Special) and operand.name.startswith(("SR_CLOCK", "SR_GLOBALTIMER")):
+            base, dot, rest = instruction.opcode.partition(".")
+            return f"{base}_CLOCK.{operand.name[3:]}{dot}{rest}"
+    return instruction.opcode
+
+
+def _operands(instruction: MachineInstruction) -> tuple[Operand, ...]:
+    """The operands, the two halves of a packed immediate being one."""
+    if not instruction.base.startswith(("H", "VH")):
+        return instruction.operands
+    out: list[Operand] = []
+    for operand in instruction.operands:
+        if not (isinstance(operand, Immediate) and out and isinstance(out[-1], Immediate)):
+            out.append(operand)
+    return tuple(out)

@@ -1,0 +1,41 @@
+"""Complete the constant banks of machine code for a launch: extents, addresses, and the values of ``.const`` variables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.program import ConstantImage
+from tcsim.execute.cta import Geometry
+from tcsim.memory import DeviceMemory
+
+__all__ = ["complete_banks"]
+
+
+def complete_banks(
+    image: ConstantImage,
+    block: NDArray[np.uint8],
+    geometry: Geometry,
+    symbols: Mapping[str, int],
+    memory: DeviceMemory,
+    sms: int,
+) -> None:
+    """Fill ``block``, the parameter block that the arguments are already packed into, with all else that the banks hold.
+
+    symbols: device addresses of the module's variables. sms: of the device.
+    """
+    content = np.frombuffer(image.content, np.uint8)
+    empty = content != 0
+    block[empty] = content[empty]
+    for start, extents in ((image.block_at, geometry.block), (image.grid_at, geometry.grid)):
+        block[start : start + 12] = np.array(extents, np.uint32).view(np.uint8)
+    for start, number in ((image.dynamic_shared_at, geometry.dynamic_shared), (image.sm_count_at, sms)):
+        block[start : start + 4] = np.array([number], np.uint32).view(np.uint8)
+    for offset, width, symbol in image.symbols:
+        value = symbols[symbol.symbol] + symbol.addend
+        block[offset : offset + width] = np.frombuffer(value.to_bytes(8, "little")[:width], np.uint8)
+    for offset, size, name in image.variables:
+        if name in symbols:
+            block[offset : offset + size] = np.frombuffer(memory.read(symbols[name], size), np.uint8)

@@ -1,0 +1,74 @@
+"""Machine code of a PTX module: assembled by ptxas, read, and lowered for the executor."""
+
+from __future__ import annotations
+
+from isa.errors import TcsimError
+from isa.lower.ir import Parameter
+from isa.lower.scopes import layout, variable_align, variable_bytes
+from isa.program import Program
+from isa.ptx import ast
+from isa.sass.assemble import Listing, assemble
+from isa.sass.listing import MachineCode, read_listing
+from isa.sass.lower import lower_machine
+
+__all__ = ["ModuleCode", "locations_of"]
+
+
+class ModuleCode:
+    """The machine code of a module for an architecture (SM number). ``listing``: its text; ``code``: what was read from it."""
+
+    def __init__(self, tree: ast.Module, listing: Listing, sm: int) -> None:
+        """Read a listing. Raises ListingError."""
+        self.tree, self.sm, self.listing = tree, sm, listing
+        self.code: MachineCode = read_listing(listing.text)
+
+    @classmethod
+    def assembled(cls, tree: ast.Module, ptx: str, sm: int, *, fmad: bool = True) -> ModuleCode:
+        """Assemble a module with the installed ptxas (or fetch it from disk). Raises AssemblerError, ListingError."""
+        return cls(tree, assemble(ptx, f"sm_{sm}", fmad=fmad), sm)
+
+    def program(self, kernel: str) -> Program:
+        """The program of a kernel. Raises UnsupportedError with every instruction that cannot be executed."""
+        function = next(f for f in self.tree.functions if f.name == kernel and f.kind == "entry" and f.body is not None)
+        if kernel not in self.code.code:
+            raise TcsimError(f"ptxas made no machine code of kernel {kernel}")
+        return lower_machine(
+            self.code,
+            kernel,
+            sm=self.sm,
+            parameters=_parameters(function),
+            directives=_directives(function),
+            locs=locations_of(function),
+            files=self.tree.files,
+        )
+
+
+def _parameters(function: ast.Function) -> list[Parameter]:
+    """The parameters of an entry with their offsets from the first."""
+    out: list[Parameter] = []
+    offset = 0
+    for variable in function.params:
+        start, offset = layout(offset, variable)
+        size, align = variable_bytes(variable), variable_align(variable)
+        out.append(Parameter(variable.name, start, size, align, variable.type, bool(variable.dims)))
+    return out
+
+
+def _directives(function: ast.Function) -> dict[str, tuple[int, ...]]:
+    found = {}
+    for directive in function.directives:
+        found[directive.name] = tuple(int(a, 0) for a in directive.arguments if a.strip().lstrip("-").isdigit())
+    return found
+
+
+def locations_of(function: ast.Function) -> dict[int, ast.Location]:
+    """CUDA position by PTX line."""
+    found: dict[int, ast.Location] = {}
+    blocks = [function.body] if function.body is not None else []
+    while blocks:
+        for statement in blocks.pop().statements:
+            if isinstance(statement, ast.Block):
+                blocks.append(statement)
+            elif isinstance(statement, ast.Instruction) and statement.loc is not None:
+                found[statement.line] = statement.loc
+    return found
