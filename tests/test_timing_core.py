@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from timing_support import H200, Timed, apart, changed
+from timing_support import H200, Timed, apart, changed, empty_memory
 
 import tcsim
 from tcsim.profile import STALL_REASONS
@@ -227,6 +227,7 @@ def test_two_runs_are_the_same_to_the_last_digit_and_observers_change_nothing() 
 
 def test_without_observers_the_same() -> None:
     watched = Timed(MIXED, threads=128, grid=10)
+    empty_memory()
     out, buffer = tcsim.zeros(128, np.uint32), tcsim.zeros(64, np.uint32)
     with tcsim.Profiler() as profiler:
         watched.function((10,), (128,), (out, buffer))

@@ -12,6 +12,7 @@ from kernels import kernel
 
 import tcsim
 from tcsim.arch import Timing, find_arch, find_timing
+from tcsim.memory import DeviceMemory
 from tcsim.profile import LaunchProfile
 from tcsim.timing.observer import Place, SilentObserver
 
@@ -25,6 +26,12 @@ FENCE = " bar.warp.sync -1; "
 def apart(body: str) -> str:
     """A body that does not mix with what is before and behind it."""
     return FENCE + body + FENCE
+
+
+def empty_memory() -> None:
+    """Start the current device's addresses anew: caches and address translation see where buffers lie, as on hardware."""
+    device = tcsim.current_device()
+    device.memory = DeviceMemory(device.arch.memory.bytes)
 
 
 class Log(SilentObserver):
@@ -75,6 +82,7 @@ class Timed:
         self.function = module.get_function("k")
         self.function.max_dynamic_shared_size_bytes = shared_mem
         self.program = self.function.program
+        empty_memory()
         out = tcsim.zeros(threads, np.uint32)
         buffer = tcsim.asarray(np.zeros(64, np.uint32) if data is None else data)
         self.log = Log()

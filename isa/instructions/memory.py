@@ -28,6 +28,8 @@ _FIELD_MASK = {t: (1 << int(t[1:])) - 1 for t in ("b8", "b16", "b32", "b64")}
 def _access_timing(kind):
     def timing(params):
         space = str(params["space"]).partition("::")[0] or "generic"
+        if (kind, space) == ("store", "param"):
+            return "mov"  # isa.lower.parameters leaves no other
         return f"{kind}.{'global' if space == 'generic' else space}"
 
     return timing
