@@ -13,7 +13,6 @@ import numpy as np
 
 import tcsim
 from tcsim.cli.launches import LaunchOptions, prepare
-from tcsim.launch.launch import Launch, run
 
 TRACES = Path(__file__).parents[2] / "traces"
 
@@ -58,11 +57,14 @@ LOOP:
 def _rate(
     benchmark: Any, function: tcsim.Function, grid: tuple[int, ...], block: tuple[int, ...], args: Any, shared: int
 ) -> None:
-    device = tcsim.current_device()
-    grid3, block3 = (*grid, 1, 1)[:3], (*block, 1, 1)[:3]
-    launch = Launch(function._load(device), device, grid3, block3, args, shared)  # type: ignore[arg-type]
-    run(launch)
-    benchmark.extra_info["warp_instructions"] = benchmark.pedantic(run, (launch,), rounds=3)
+    function.max_dynamic_shared_size_bytes = shared
+
+    def launch() -> None:
+        function(grid, block, args, shared_mem=shared)
+
+    launch()  # compiles
+    benchmark.pedantic(launch, rounds=3)
+    benchmark.extra_info["warp_instructions"] = function.instructions
 
 
 def test_alu_bound(benchmark: Any) -> None:
