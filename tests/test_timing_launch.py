@@ -154,6 +154,30 @@ def test_an_endless_wait_for_memory_is_a_deadlock() -> None:
         function((2,), (32,), (tcsim.zeros(32, np.uint32), tcsim.zeros(4, np.uint32)))
 
 
+@pytest.mark.parametrize("iterations", [2, 8, 32])
+def test_standing_before_the_clock_is_no_deadlock(iterations: int) -> None:
+    """Everything but the time is the same whenever the warp comes to the clock again, as microbenchmarks have it."""
+    body = f"""
+        mov.u32 %r9, 0;
+        AGAIN: mov.u32 %r1, 0;
+        mov.u64 %rd2, %clock64;
+        LOOP: add.s32 %r1, %r1, 1;
+        setp.lt.s32 %p1, %r1, {iterations};
+        @%p1 bra LOOP;
+        mov.u64 %rd3, %clock64;
+        sub.s64 %rd4, %rd3, %rd2;
+        add.s32 %r9, %r9, 1;
+        setp.lt.s32 %p1, %r9, 2;
+        @%p1 bra AGAIN;
+        cvt.u32.u64 result, %rd4;
+    """
+    function = tcsim.RawModule(code=kernel(body)).get_function("k")
+    out = tcsim.zeros(32, np.uint32)
+    with tcsim.Profiler():
+        function((1,), (32,), (out, tcsim.zeros(4, np.uint32)))
+    assert (out.get() >= 4 * iterations).all()
+
+
 def test_ctas_may_wait_for_each_other() -> None:
     """The even CTA waits for a flag that the odd one sets after some work."""
     body = """

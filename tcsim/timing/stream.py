@@ -149,9 +149,11 @@ class CtaStream:
         return piece
 
     def _run(self) -> None:
+        before = self.slot.instructions
         status = self.slot.run(_NO_LIMIT)
         if status == Outcome.DEADLOCK:
             raise deadlock(self.slot)
         if status not in (Outcome.DONE, Outcome.PAUSED):
             raise fault(self.slot, status)
-        self._watch.ran(self.slot)
+        if self.slot.instructions != before:  # not if all its warps only stand before the clock, or have full buffers
+            self._watch.ran(self.slot)
