@@ -1,5 +1,6 @@
-"""``python -m gpu_ref record SUITE --out DIR`` and ``python -m gpu_ref verify BUNDLE...``, on a machine with a GPU,
-and ``python -m gpu_ref contraction FILE.ptx``, on any with ptxas and nvdisasm.
+"""``python -m gpu_ref record SUITE --out DIR``, ``python -m gpu_ref verify BUNDLE...``, on a machine with a GPU,
+``python -m gpu_ref bench --out FILE.toml`` to measure it, and ``python -m gpu_ref contraction FILE.ptx``, on any machine
+with ptxas and nvdisasm.
 
 Exit codes: 0 well, 1 a mismatch or a launch that could not be recorded, 2 a user's error (a GPU that is not there included).
 """
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from isa.errors import TcsimError
 
+from .bench.command import add_arguments, run
 from .recording import compare, replay
 from .suites import record_suite, work
 
@@ -41,6 +43,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--kernel", help="one kernel only")
     command.add_argument("--arch", help="such as sm_90; default: the target of each file")
 
+    command = commands.add_parser("bench", help="measure the machine: latencies, intervals, caches, bandwidth, launches")
+    add_arguments(command)
+
     command = commands.add_parser("work", help="record launches one by one, as the workers of `record` do")
     command.add_argument("suite")
     command.add_argument("--out", required=True)
@@ -58,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _verify(options.bundles)
         if options.command == "contraction":
             return _contraction(options)
+        if options.command == "bench":
+            return run(options)
         if options.command == "replay":
             replay(options.bundles)
         else:
