@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,37 @@ import numba
 
 from isa.cachefolder import cache_folder, library_hash
 
-__all__ = ["compiled", "inlined"]
+__all__ = ["compiled", "compiled_for_address", "inlined"]
 
 _config: Any = numba.config
 
 
+@contextmanager
+def _cache_of(function: Callable[..., Any]) -> Iterator[None]:
+    """numba's cache folder for a function. numba takes it from its configuration at the moment a function is decorated. Keyed
+    by the hash of all the sources, it never holds code compiled with callees that have changed since."""
+    before = _config.CACHE_DIR
+    home = Path(function.__code__.co_filename).parent
+    outside = home if not function.__module__.startswith("isa.") else None
+    _config.CACHE_DIR = str(cache_folder() / f"library-{library_hash(outside)}")
+    try:
+        yield
+    finally:
+        _config.CACHE_DIR = before
+
+
 def _kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
-        # numba takes the folder from its configuration at the moment a function is decorated. Keyed by the hash of all the
-        # sources, it never holds code compiled with callees that have changed since.
-        before = _config.CACHE_DIR
-        home = Path(function.__code__.co_filename).parent
-        outside = home if not function.__module__.startswith("isa.") else None
-        _config.CACHE_DIR = str(cache_folder() / f"library-{library_hash(outside)}")
-        try:
+        with _cache_of(function):
             return numba.njit(cache=True, **options)(function)
-        finally:
-            _config.CACHE_DIR = before
 
     return decorate
+
+
+def compiled_for_address(signature: str, function: Callable[..., Any]) -> Any:
+    """Compile (or fetch from disk) a module-level function to be called through its ``address`` from other compiled code."""
+    with _cache_of(function):
+        return numba.cfunc(signature, cache=True)(function)
 
 
 compiled: Callable[[Callable[..., Any]], Any] = _kept()

@@ -48,6 +48,7 @@ WARP = 16  # index of the running warp in its CTA
 CLOCK = 17  # %clock64
 GLOBAL_TIMER = 18  # %globaltimer, ns
 LOCAL_DEVICE = 19  # where the CTA's local memory would be in device memory (for caches; values never go there)
+GROUPS = 20  # of machine code: table of the CTA's groups (tcsim.execute.convergence)
 WORDS = 32
 
 

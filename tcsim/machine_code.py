@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isa.errors import TcsimError
+from isa.errors import TcsimError, Unsupported, UnsupportedError
 from isa.lower.ir import Parameter
 from isa.lower.scopes import layout, variable_align, variable_bytes
 from isa.program import Program
@@ -32,7 +32,7 @@ class ModuleCode:
         function = next(f for f in self.tree.functions if f.name == kernel and f.kind == "entry" and f.body is not None)
         if kernel not in self.code.code:
             raise TcsimError(f"ptxas made no machine code of kernel {kernel}")
-        return lower_machine(
+        program = lower_machine(
             self.code,
             kernel,
             sm=self.sm,
@@ -41,6 +41,16 @@ class ModuleCode:
             locs=locations_of(function),
             files=self.tree.files,
         )
+        self._check_symbols(program)
+        return program
+
+    def _check_symbols(self, program: Program) -> None:
+        """Raise UnsupportedError for addresses of things that are no variables of the module, such as functions."""
+        known = {variable.name for variable in self.tree.variables}
+        symbols = [symbol.symbol for _, _, symbol in program.image.symbols] if program.image is not None else []
+        missing = [Unsupported(name, "its address is not known", 0, program.name) for name in symbols if name not in known]
+        if missing:
+            raise UnsupportedError(missing, f"machine code of kernel {program.name}")
 
 
 def _parameters(function: ast.Function) -> list[Parameter]:

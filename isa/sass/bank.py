@@ -8,7 +8,7 @@ what kernels compute with them.)
 
 from __future__ import annotations
 
-from isa.errors import TcsimError
+from isa.errors import Unsupported, UnsupportedError
 from isa.lower.ir import SymbolRef
 from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from isa.program import ConstantImage
@@ -81,7 +81,8 @@ def _symbol(text: str, kernel: str) -> SymbolRef:
     name, _, addend = text.strip("()").partition("+")
     name = name.strip()
     if not name.replace("_", "a").replace("$", "a").replace(".", "a").isalnum():
-        raise TcsimError(f"{kernel}: the constant bank holds {text!r}, an address of a kind that is not supported")
+        item = Unsupported(text, "the constant bank holds an address of this kind, which is not known", 0, kernel)
+        raise UnsupportedError([item], f"machine code of kernel {kernel}")
     return SymbolRef(name, int(addend.strip() or "0", 0))
 
 

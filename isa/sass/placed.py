@@ -24,6 +24,7 @@ class Placed:
     instruction: MachineInstruction
     form: MachineForm | None = None
     operands: dict[str, Operand | None] = field(default_factory=dict)
+    unresolved: str = ""
 
 
 def owners_of(machine: MachineCode) -> dict[str, CodeSection]:
@@ -46,8 +47,10 @@ def place(machine: MachineCode, code: CodeSection) -> tuple[list[Placed], dict[s
             placed.append(Placed(len(placed), section, instruction))
             for operand in instruction.operands:
                 name = operand.name if isinstance(operand, Label) else getattr(operand, "symbol", "")
-                if name and name not in section.labels and name in owners:
+                if name in owners and name not in section.labels:
                     queue.append(owners[name])
+                elif name and name not in owners:
+                    placed[-1].unresolved = name
     return placed, starts
 
 
@@ -60,7 +63,9 @@ def bind(placed: list[Placed], kernel: str) -> list[Unsupported]:
         forms, why = find_opcode(_opcode(instruction))
         strange = [o.name for o in instruction.operands if isinstance(o, Special) and o.name not in SPECIALS]
         unknown = [o.offset for o in instruction.operands if isinstance(o, Constant) and _unknown_place(o, base)]
-        if strange:
+        if item.unresolved:
+            forms, why = [], f"{item.unresolved} is not in the machine code"
+        elif strange:
             forms, why = [], f"the special register {strange[0]} is not known"
         elif unknown:
             forms, why = [], f"what the driver puts at c[0x0][{unknown[0]:#x}] is not known"

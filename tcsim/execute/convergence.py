@@ -1,155 +1,220 @@
-"""Explicit convergence: how machine code brings the lanes of a warp together again (BSYNC, WARPSYNC, BREAK), and its jumps.
+"""Control flow that only machine code has: explicit convergence (BSYNC, WARPSYNC, BREAK), jumps to addresses, and branches on
+whether a warp is together.
 
-A group that comes to such a place waits there until all live lanes of its member mask have, then they go on as one group.
-Nothing ever lets them go earlier, as nothing does on hardware.
+A group that comes to a place of convergence waits there until all live lanes of its member mask have, then they go on as one
+group. Nothing ever lets them go earlier, as nothing does on hardware.
+
+The interpreter calls :func:`control` through its address, as it calls an instruction; it is compiled only where machine code
+runs. It reaches the groups of the running CTA through a table of addresses that :func:`group_table` makes.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
-from isa.compiled import compiled
-from isa.kernels.planes import as_i32, as_u32
-from isa.program import EXTRA, MEMBERS, OPERANDS
-from tcsim.execute.groups import free_group
-from tcsim.execute.state import GroupState
+from isa.compiled import compiled, compiled_for_address
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
+from isa.machine import GROUPS
+from isa.program import COLUMNS, EXTRA, KIND, MEMBERS, OPERANDS, TARGET, Kind
+from tcsim.execute.state import CtaArrays, GroupState
 
-__all__ = ["converge", "diverged", "jump", "leave", "meet_waiting"]
+__all__ = ["control_address", "group_table"]
 
 READY, CONVERGING = GroupState.READY, GroupState.CONVERGING
+CONVERGE, BREAK, JUMP = Kind.CONVERGE, Kind.BREAK, Kind.JUMP
+BRANCH_BOTH, BRANCH_DIVERGED = Kind.BRANCH_BOTH, Kind.BRANCH_DIVERGED
+BAD_ADDRESS = 105
+"""Fault: a jump to an address outside the program."""
+
+ROW = 8 * COLUMNS
+T_MASK, T_PC, T_STATE, T_MEET, T_AWAITS, T_LIVE, T_CODE, T_LENGTH, T_POOL = range(9)
 
 
-@compiled
-def _first(lanes):
-    """The lowest lane of a mask."""
-    lane = 0
-    while not (lanes >> np.uint32(lane)) & np.uint32(1):
-        lane += 1
-    return lane
+def group_table(arrays: CtaArrays, code: NDArray[np.int64], pool: int) -> NDArray[np.int64]:
+    """Host addresses of a CTA's groups and of its program, int64 [9]; keep the arrays alive while it is used."""
+    parts = (arrays.mask, arrays.pc, arrays.state, arrays.meet, arrays.awaits, arrays.live, code)
+    return np.array([*(part.ctypes.data for part in parts), len(code), pool], np.int64)
 
 
 @compiled
 def _alike(plane, lanes):
-    """Those of ``lanes`` that hold the same value as the lowest of them, and that value."""
-    value = plane[_first(lanes)]
+    """Those of ``lanes`` that hold the same value in a plane as the lowest of them."""
+    first = 0
+    while not (lanes >> np.uint32(first)) & np.uint32(1):
+        first += 1
     same = np.uint32(0)
     for lane in range(32):
-        if (lanes >> np.uint32(lane)) & np.uint32(1) and plane[lane] == value:
+        if (lanes >> np.uint32(lane)) & np.uint32(1) and plane[lane] == plane[first]:
             same |= np.uint32(1) << np.uint32(lane)
-    return same, value
+    return same, plane[first]
 
 
 @compiled
-def converge(s, program, w, g, executing):
+def _start(table, w, lanes, pc, state, members):
+    """A group of its own for ``lanes`` of a group that keeps some: so there is one free."""
+    mask = as_u32(table[T_MASK] + 128 * w)
+    g = 0
+    while mask[g] != np.uint32(0):
+        g += 1
+    _put(table, w, g, lanes, pc, state, members)
+
+
+@compiled
+def _put(table, w, g, lanes, pc, state, members):
+    """Make group ``g`` one of ``lanes`` at an instruction."""
+    as_u32(table[T_MASK] + 128 * w)[g] = lanes
+    as_i32(table[T_PC] + 128 * w)[g] = np.int32(pc)
+    as_i32(table[T_STATE] + 128 * w)[g] = np.int32(state)
+    as_i32(table[T_MEET] + 128 * w)[g] = np.int32(-1)
+    as_u32(table[T_AWAITS] + 128 * w)[g] = members
+
+
+@compiled
+def _meet_waiting(table, w, live):
+    """Let the waiting groups go on whose members are now all at the same place, each set of them as one group."""
+    mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
+    state, awaits = as_i32(table[T_STATE] + 128 * w), as_u32(table[T_AWAITS] + 128 * w)
+    for g in range(32):
+        if mask[g] == np.uint32(0) or state[g] != CONVERGING:
+            continue
+        here = np.uint32(0)
+        for h in range(32):
+            if mask[h] != np.uint32(0) and state[h] == CONVERGING and pc[h] == pc[g] and awaits[h] == awaits[g]:
+                here |= mask[h]
+        if awaits[g] & live & ~here:
+            continue
+        for h in range(32):
+            if h != g and mask[h] & here:
+                mask[h] = np.uint32(0)
+        mask[g] = here
+        state[g] = np.int32(READY)
+        pc[g] += np.int32(1)
+
+
+@compiled
+def _converge(table, row, base, w, g, executing, live):
     """The ``executing`` lanes of group ``g`` come to a place of convergence. Those that are complete go on, others wait.
 
     Lanes with different members go on together all the same, unless the instruction (EXTRA 1) is to be followed by something
     that each set of members does by itself.
     """
-    pc = s.pc[w, g]
-    row = program.code[pc]
+    mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
+    here = np.int64(pc[g])
+    apart = row[EXTRA] == 1
     todo = executing
     while todo:
-        same, members = todo, s.live[w]
+        same, members = todo, live
         if row[MEMBERS] >= 0:
-            same, members = _alike(as_u32(s.blocks[w].ctypes.data + row[MEMBERS]), todo)
+            same, members = _alike(as_u32(base + row[MEMBERS]), todo)
         todo &= ~same
-        complete = (members & s.live[w] & ~same) == 0
-        if complete and (row[EXTRA] != 1 or same == s.mask[w, g]):
+        complete = (members & live & ~same) == np.uint32(0)
+        if complete and (not apart or same == mask[g]):
             continue
-        other = g if same == s.mask[w, g] else free_group(s, w)
-        if other != g:
-            s.mask[w, g] &= ~same
-        s.mask[w, other] = same
-        s.pc[w, other] = pc + 1 if complete else pc
-        s.state[w, other] = READY if complete else CONVERGING
-        s.meet[w, other] = -1
-        s.awaits[w, other] = members
-        if other == g:  # nobody is left who goes on
-            meet_waiting(s, w)
+        place, state = (here + 1, READY) if complete else (here, CONVERGING)
+        if same == mask[g]:
+            _put(table, w, g, same, place, state, members)
+            _meet_waiting(table, w, live)
             return
-    s.pc[w, g] = pc + 1
-    meet_waiting(s, w)
+        mask[g] &= ~same
+        _start(table, w, same, place, state, members)
+    pc[g] = np.int32(here + 1)
+    _meet_waiting(table, w, live)
 
 
 @compiled
-def meet_waiting(s, w):
-    """Let the waiting groups go on whose members are now all at the same place, each set of them as one group."""
-    for g in range(32):
-        if s.mask[w, g] == 0 or s.state[w, g] != CONVERGING:
-            continue
-        here = np.uint32(0)
-        for h in range(32):
-            if _with(s, w, g, h):
-                here |= s.mask[w, h]
-        if s.awaits[w, g] & s.live[w] & ~here:
-            continue
-        for h in range(32):
-            if h != g and _with(s, w, g, h):
-                s.mask[w, h] = 0
-        s.mask[w, g] = here
-        s.state[w, g] = READY
-        s.pc[w, g] += 1
-
-
-@compiled
-def _with(s, w, g, h):
-    """Whether group ``h`` waits where ``g`` does, for the same lanes."""
-    waits = s.mask[w, h] != 0 and s.state[w, h] == CONVERGING
-    return waits and s.pc[w, h] == s.pc[w, g] and s.awaits[w, h] == s.awaits[w, g]
-
-
-@compiled
-def leave(s, program, w, row, lanes):
+def _leave(table, row, base, w, lanes, live):
     """``lanes`` give up their part in a convergence barrier: nobody waits for them there."""
-    plane = as_u32(s.blocks[w].ctypes.data + row[MEMBERS])
+    plane = as_u32(base + row[MEMBERS])
     for lane in range(32):
         plane[lane] &= ~lanes
+    mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
+    state, awaits = as_i32(table[T_STATE] + 128 * w), as_u32(table[T_AWAITS] + 128 * w)
     for g in range(32):
-        if s.mask[w, g] != 0 and s.state[w, g] == CONVERGING and program.code[s.pc[w, g], MEMBERS] == row[MEMBERS]:
-            s.awaits[w, g] &= ~lanes
-    meet_waiting(s, w)
+        if mask[g] == np.uint32(0) or state[g] != CONVERGING:
+            continue
+        if as_i64(table[T_CODE] + ROW * np.int64(pc[g]))[MEMBERS] == row[MEMBERS]:
+            awaits[g] &= ~lanes
+    _meet_waiting(table, w, live)
 
 
 @compiled
-def diverged(s, w, row, lanes):
-    """Whether the live lanes of a member mask are more than ``lanes``."""
-    members = s.live[w]
-    if row[MEMBERS] >= 0:
-        members &= as_u32(s.blocks[w].ctypes.data + row[MEMBERS])[_first(lanes) if lanes else 0]
-    return (members & ~lanes) != 0
-
-
-@compiled
-def jump(s, program, w, g, lanes):
+def _jump(table, row, base, w, g, lanes):
     """Those of ``lanes`` that go to the same code address as the lowest go there; the others of them stay for a turn of their
     own, as they do on hardware (an indirect branch with k targets issues k times, by ``smsp__inst_executed`` of an H200).
-    Lanes that do not execute it go on.
-
-    Returns False for an address outside the program.
+    Lanes that do not execute it go on. Returns a fault code or 0.
     """
-    pc = s.pc[w, g]
-    operands = as_i32(program.pool + program.code[pc, OPERANDS])
-    same, address = _alike(as_u32(s.blocks[w].ctypes.data + operands[0]), lanes)
+    mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
+    operands = as_i32(table[T_POOL] + row[OPERANDS])
+    same, address = _alike(as_u32(base + np.int64(operands[0])), lanes)
     target = np.int64(np.int32(address)) // 16 + np.int64(operands[1])
-    if address & np.uint32(15) or target < 0 or target >= len(program.code):
-        return False
-    skipping = s.mask[w, g] & ~lanes
-    staying = lanes & ~same
-    s.mask[w, g] = same
-    s.pc[w, g] = target
+    if address & np.uint32(15) or target < 0 or target >= table[T_LENGTH]:
+        return BAD_ADDRESS
+    here = np.int64(pc[g])
+    skipping, staying = mask[g] & ~lanes, lanes & ~same
+    mask[g] = same
+    pc[g] = np.int32(target)
     if staying:
-        _start(s, w, staying, np.int64(pc))
+        _start(table, w, staying, here, READY, np.uint32(0))
     if skipping:
-        _start(s, w, skipping, np.int64(pc) + 1)
-    return True
+        _start(table, w, skipping, here + 1, READY, np.uint32(0))
+    return 0
 
 
 @compiled
-def _start(s, w, lanes, pc):
-    """A group of its own for ``lanes``."""
-    other = free_group(s, w)
-    s.mask[w, other] = lanes
-    s.pc[w, other] = pc
-    s.state[w, other] = READY
-    s.meet[w, other] = -1
+def _together(row, base, lanes, live):
+    """Whether the live lanes of the member mask, that of the lowest of ``lanes``, are all among ``lanes``."""
+    members = live
+    if row[MEMBERS] >= 0:
+        _, value = _alike(as_u32(base + row[MEMBERS]), lanes)
+        members = value & live
+    return (members & ~lanes) == np.uint32(0)
+
+
+def control(base, lanes, place, ctx):
+    """Execute the instruction at which a group stands, for ``lanes`` (its guard applied). Returns a fault code or 0.
+
+    ``base``: the warp's register block. ``place``: 32 * warp + group. With no lanes, only look whether groups that wait can go
+    on, after others have exited.
+    """
+    table = as_i64(load_i64(ctx + 8 * GROUPS))
+    w, g = place >> 5, place & 31
+    live = as_u32(table[T_LIVE])[w]
+    if lanes == np.uint32(0):
+        _meet_waiting(table, w, live)
+        return np.int32(0)
+    pc = as_i32(table[T_PC] + 128 * w)
+    row = as_i64(table[T_CODE] + ROW * np.int64(pc[g]))
+    kind = row[KIND]
+    if kind == CONVERGE:
+        _converge(table, row, base, w, g, lanes, live)
+        return np.int32(0)
+    if kind == JUMP:
+        return np.int32(_jump(table, row, base, w, g, lanes))
+    if kind in (BREAK, BRANCH_BOTH):
+        if row[EXTRA] >= 0:
+            word = as_u32(base)[row[EXTRA] >> 1]
+            lanes &= ~word if row[EXTRA] & 1 else word
+        if kind == BREAK:
+            pc[g] += np.int32(1)
+            _leave(table, row, base, w, lanes, live)
+            return np.int32(0)
+        mask = as_u32(table[T_MASK] + 128 * w)
+        if lanes != np.uint32(0) and lanes != mask[g]:
+            mask[g] &= ~lanes
+            _start(table, w, lanes, row[TARGET], READY, np.uint32(0))
+        taken = lanes == mask[g]
+    else:
+        taken = _together(row, base, lanes, live) != (kind == BRANCH_DIVERGED)
+    pc[g] = np.int32(row[TARGET]) if taken else np.int32(pc[g] + 1)
+    return np.int32(0)
+
+
+@cache
+def control_address() -> int:
+    """The address of :func:`control`, compiled or fetched from disk on first use."""
+    compiled_control: Any = compiled_for_address("int32(int64, uint32, int64, int64)", control)
+    return int(compiled_control.address)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import machine
+from tcsim.execute.convergence import group_table
 from tcsim.execute.faults import host_fault
 from tcsim.execute.hostcalls import HostCalls, HostFault, prepare_heap
 from tcsim.execute.interpreter import Outcome, run_cta
@@ -82,7 +83,7 @@ class CtaSlot:
         ctx[machine.ALLOCATION_COUNT] = len(memory.table)
         self.table = memory.table  # kept alive while compiled code points to it
         loaded.fill_constants(self.arrays)
-        self._fill_banks()
+        self._prepare_machine_code()
         self._fill_specials(sm_count, sm)
 
     @staticmethod
@@ -128,10 +129,15 @@ class CtaSlot:
                 name = {"tid": "tid.x", "ntid": "ntid.x", "nctaid": "nctaid.x"}.get(name, name)
                 self._set(offset, values.get(name, 0))
 
-    def _fill_banks(self) -> None:
-        """The words of the constant banks that machine code has as operands."""
+    def _prepare_machine_code(self) -> None:
+        """What machine code needs besides: its groups in a table, and words of the constant banks as operands."""
         image = self.loaded.program.image
-        for offset, plane in image.planes if image is not None else ():
+        if image is None:
+            return
+        native = self.loaded.native
+        self.groups = group_table(self.arrays, native.code, native.pool)
+        self.ctx[machine.GROUPS] = self.groups.ctypes.data
+        for offset, plane in image.planes:
             word = self.parameters[offset : offset + 4].view(np.uint32)[0]
             self.arrays.blocks[:, plane // 4 : plane // 4 + 32] = word
 

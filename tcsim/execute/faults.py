@@ -11,6 +11,7 @@ from isa import machine
 from isa.program import KIND, Kind
 from tcsim.errors import DeadlockError, KernelFault
 from tcsim.execute.collectives import NOT_A_MEMBER, SEPARATED
+from tcsim.execute.convergence import BAD_ADDRESS
 from tcsim.execute.hostcalls import HostFault
 from tcsim.execute.interpreter import Outcome
 from tcsim.execute.state import COUNT_FAULT_PC, COUNT_FAULT_WARP, GroupState
@@ -121,7 +122,7 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
             "an indirect call of an address that is not that of a function with the call's prototype, or an index outside a "
             ".branchtargets list (PTX ISA 9.7.12.4, 9.7.12.5). Is the function pointer, or the object, initialised?",
         ),
-        Outcome.BAD_ADDRESS: ("BAD JUMP", "machine code jumps to an address outside the kernel and the functions it calls"),
+        BAD_ADDRESS: ("BAD JUMP", "machine code jumps to an address outside the kernel and the functions it calls"),
         Outcome.BARRIER_TWICE: (
             "BARRIER MISUSE",
             "threads arrive at a barrier again before it has opened for their first arrival (PTX ISA 9.7.13.1)",

@@ -20,7 +20,6 @@ from isa.machine import CLOCK, WARP
 from isa.program import EXTRA, FUNCTION, GUARD, KIND, OPERANDS, RECONVERGE, TARGET, Kind
 from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective
-from tcsim.execute.convergence import converge, diverged, jump, leave, meet_waiting
 from tcsim.execute.groups import end_lanes, park, release, separate
 from tcsim.execute.recorder import record
 from tcsim.execute.state import (
@@ -41,12 +40,14 @@ __all__ = ["NativeProgram", "Outcome", "run_cta"]
 
 class NativeProgram(NamedTuple):
     """A program as the interpreter takes it. ``pool`` is the host address of the operand pool. Behind the operands are the
-    branch tables: EXTRA of an indexed branch or indirect call is the byte offset of [length, targets ...]."""
+    branch tables: EXTRA of an indexed branch or indirect call is the byte offset of [length, targets ...]. ``control``: the
+    address of what does the control flow of machine code (:mod:`tcsim.execute.convergence`), 0 for PTX."""
 
     code: NDArray[np.int64]
     pool: int
     stages: NDArray[np.int32]
     stage_at: NDArray[np.int32]
+    control: int
 
 
 class Outcome:
@@ -57,7 +58,6 @@ class Outcome:
     DEADLOCK = -2
     HOST_CALL = -3  # the host has something to do for lanes COUNT_LANES; then call again
     BAD_BARRIER = 102  # barrier number outside 0..15, or a bad thread count
-    BAD_ADDRESS = 105  # machine code jumps to an address outside the program
     BARRIER_TWICE = 103  # threads arrive again at a barrier before it has opened
 
 
@@ -67,11 +67,10 @@ KERNEL, COLLECTIVE, BRANCH, EXIT = Kind.KERNEL, Kind.COLLECTIVE, Kind.BRANCH, Ki
 BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_REDUCE = Kind.BARRIER_SYNC, Kind.BARRIER_ARRIVE, Kind.BARRIER_REDUCE
 WARP_SYNC, NOTHING, SLEEP = Kind.WARP_SYNC, Kind.NOTHING, Kind.SLEEP
 BRANCH_INDEXED, RETURN, HOST_CALL = Kind.BRANCH_INDEXED, Kind.RETURN, Kind.HOST_CALL
-CONVERGE, BREAK, JUMP = Kind.CONVERGE, Kind.BREAK, Kind.JUMP
-BRANCH_BOTH, BRANCH_DIVERGED = Kind.BRANCH_BOTH, Kind.BRANCH_DIVERGED
+CONVERGE = Kind.CONVERGE
 NEGATED = 16  # bit of EXTRA of a reducing barrier
 ASK_HOST = Outcome.HOST_CALL
-BAD_BARRIER, BARRIER_TWICE, BAD_ADDRESS = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE, Outcome.BAD_ADDRESS
+BAD_BARRIER, BARRIER_TWICE = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE
 DONE, PAUSED, DEADLOCK = Outcome.DONE, Outcome.PAUSED, Outcome.DEADLOCK
 
 # How long a group runs before another group of its warp gets a turn, and a warp before another warp: threads that spin on
@@ -132,33 +131,6 @@ def _barrier(s, program, w, g, row, lanes, base):
         wait(s, w, g, number)
     if not arrive(s, program, w, lanes, np.int64(number), np.int64(needed), ballot):
         return BARRIER_TWICE
-    return 0
-
-
-@compiled
-def _machine_control(s, program, w, g, row, active, base):
-    """The kinds of control that only machine code has, for the ``active`` lanes of group ``g``. Returns a fault code or 0."""
-    kind = row[KIND]
-    pc = np.int64(s.pc[w, g])
-    if kind == CONVERGE:
-        converge(s, program, w, g, active)
-        return 0
-    if kind == JUMP:
-        return 0 if jump(s, program, w, g, active) else BAD_ADDRESS
-    if row[EXTRA] >= 0:
-        word = as_u32(base)[row[EXTRA] >> 1]
-        active &= ~word if row[EXTRA] & 1 else word
-    if kind == BRANCH_BOTH and active != 0 and active != s.mask[w, g]:
-        separate(s, w, g, active, row[TARGET], pc + 1, np.int64(-1))
-        return 0
-    if kind == BREAK:
-        leave(s, program, w, row, active)
-        taken = False
-    elif kind == BRANCH_BOTH:
-        taken = active != 0
-    else:
-        taken = diverged(s, w, row, active) == (kind == BRANCH_DIVERGED)
-    s.pc[w, g] = row[TARGET] if taken else pc + 1
     return 0
 
 
@@ -249,7 +221,7 @@ def _run_warp(s, program, ctx, w, budget, log):
         elif kind == BRANCH:
             separate(s, w, g, np.uint32(active), row[TARGET], pc + 1, row[RECONVERGE])
         elif kind >= CONVERGE:
-            status = _machine_control(s, program, w, g, row, np.uint32(active), base)
+            status = call_kernel(program.control, base, np.uint32(active), np.int64(32 * w + g), ctx)
             if status != 0:
                 return _fault(s, w, pc, status), used
         elif kind >= BRANCH_INDEXED and kind != HOST_CALL:
@@ -277,7 +249,8 @@ def _run_warp(s, program, ctx, w, budget, log):
             if s.live[w] == 0:
                 s.counters[COUNT_ALIVE] -= 1
             open_after_exit(s, program)
-            meet_waiting(s, w)
+            if program.control != 0:
+                call_kernel(program.control, base, np.uint32(0), np.int64(32 * w), ctx)
         elif kind == HOST_CALL:
             s.pc[w, g] = pc + 1
             s.counters[COUNT_LANES] = active

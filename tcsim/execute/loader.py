@@ -35,7 +35,7 @@ def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None
     arrays = new_cta_arrays(1, 32)
     reset(arrays, 32)
     ctx = np.zeros(WORDS, np.int64)
-    run_cta(arrays, NativeProgram(code, int(empty.ctypes.data), empty, empty), int(ctx.ctypes.data), 1, None)
+    run_cta(arrays, NativeProgram(code, int(empty.ctypes.data), empty, empty, 0), int(ctx.ctypes.data), 1, None)
     _interpreter_ready = True
 
 
@@ -78,5 +78,10 @@ def load_program(
     pool = np.array([*program.pool, *tables], np.int32) if tables else np.ascontiguousarray(program.pool)
     for pc in np.flatnonzero((code[:, KIND] == Kind.BRANCH_INDEXED) | (code[:, KIND] == Kind.CALL_INDIRECT)):
         code[pc, EXTRA] = 4 * (len(program.pool) + starts[code[pc, EXTRA]])
-    native = NativeProgram(code, int(pool.ctypes.data), program.stages, program.stage_at)
+    control = 0
+    if program.image is not None:
+        from tcsim.execute.convergence import control_address  # compiled only where machine code runs
+
+        control = control_address()
+    native = NativeProgram(code, int(pool.ctypes.data), program.stages, program.stage_at, control)
     return LoadedProgram(program, native, pool, tuple(constants), symbols)

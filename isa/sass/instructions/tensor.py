@@ -1,4 +1,4 @@
-"""Tensor cores: HMMA, IMMA, BMMA, DMMA. Their arithmetic is that of the ``mma`` which becomes one (:mod:`isa.tensor`)."""
+"""Tensor cores: HMMA, QMMA, IMMA, BMMA, DMMA. Their arithmetic is that of the ``mma`` which becomes one (:mod:`isa.tensor`)."""
 
 from __future__ import annotations
 
@@ -76,6 +76,13 @@ _INTEGERS = ("S8", "U8", "S4", "U4")
     at=_INTEGERS,
     bt=_INTEGERS,
     sat=flag("SAT"),
+)
+@_tensor(
+    "QMMA.{shape}.{acc}.{at}.{bt}",
+    shape=("16816", "16832"),
+    acc=("F32", "F16"),
+    at=("E4M3", "E5M2"),
+    bt=("E4M3", "E5M2"),
 )
 @_tensor("BMMA.{shape}.{bits}.POPC", _bits, shape=("88128", "168128", "168256"), bits=("AND", "XOR"))
 @_tensor("DMMA.{shape}", _double, shape=("884", "8x8x4", "16x8x4", "16x8x8", "16x8x16"))
