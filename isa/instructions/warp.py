@@ -20,6 +20,50 @@ def has(mask, number):
     return (mask >> np.uint32(number)) & _ONE
 
 
+@lane
+def _up(number, step, last, segments):
+    source = number - step
+    return source, source >= last
+
+
+@lane
+def _down(number, step, last, segments):
+    source = number + step
+    return source, source <= last
+
+
+@lane
+def _butterfly(number, step, last, segments):
+    source = number ^ step
+    return source, source <= last
+
+
+@lane
+def _index(number, step, last, segments):
+    source = (number & segments) | (step & ~segments)
+    return source, source <= last
+
+
+SHUFFLES = {"up": _up, "down": _down, "bfly": _butterfly, "idx": _index}
+"""(source lane, whether it is in range) for a lane, by mode: of the lane number, ``b``, the last lane allowed, the segments."""
+
+
+@lane
+def shuffle(mode, d, p, a, b, c, mask):
+    """A shuffle of the lanes in ``mask``; ``mode`` is one of :data:`SHUFFLES`, ``p`` a word of predicates."""
+    for number in range(32):
+        if has(mask, number):
+            segments = np.int64((c[number] >> np.uint32(8)) & np.uint32(31))
+            clamp = np.int64(c[number] & np.uint32(31))
+            step = np.int64(b[number] & np.uint32(31))
+            source, inside = mode(np.int64(number), step, (number & segments) | (clamp & ~segments), segments)
+            if not inside:
+                source = np.int64(number)
+            d[number] = a[source] if has(mask, source) else np.uint32(0)
+            if inside:
+                p[0] |= _ONE << np.uint32(number)
+
+
 @instruction(
     "shfl.sync.{mode}.b32 d|p, a, b:b32, c:b32, membermask:b32",
     body="warp",
@@ -36,29 +80,7 @@ def shfl(d, p, a, b, c, mask, *, mode):
     ``p`` tells whether the source lane was in range; where it was not, a lane gets its own value. Reading a lane that does not
     take part, which PTX leaves undefined, gives 0 and true (read from an H200, driver 580.159.04).
     """
-    for number in range(32):
-        if has(mask, number):
-            segments = np.int64((c[number] >> np.uint32(8)) & np.uint32(31))
-            clamp = np.int64(c[number] & np.uint32(31))
-            step = np.int64(b[number] & np.uint32(31))
-            last = (number & segments) | (clamp & ~segments)
-            if mode == "up":
-                source = number - step
-                inside = source >= last
-            elif mode == "down":
-                source = number + step
-                inside = source <= last
-            elif mode == "bfly":
-                source = number ^ step
-                inside = source <= last
-            else:
-                source = (number & segments) | (step & ~segments)
-                inside = source <= last
-            if not inside:
-                source = np.int64(number)
-            d[number] = a[source] if has(mask, source) else np.uint32(0)
-            if inside:
-                p[0] |= _ONE << np.uint32(number)
+    shuffle(SHUFFLES[mode], d, p, a, b, c, mask)
     return 0
 
 

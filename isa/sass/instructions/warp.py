@@ -5,37 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from isa.instructions.control import first_lane
-from isa.instructions.warp import has
+from isa.instructions.warp import SHUFFLES, has, shuffle
 from isa.sass.registry import machine
 from isa.spec import flag, optional
+
+_MODES = {mode.upper(): function for mode, function in SHUFFLES.items()}
 
 
 @machine("SHFL.{mode} p, d:u32, a:u32, b:u32, c:u32", pipe="lsu", body="warp", mode=("UP", "DOWN", "BFLY", "IDX"))
 def shfl(p, d, a, b, c, mask, *, mode):
     """Read another lane's register: ``b`` says which, ``c`` the clamp (bits 0-4) and the segments (bits 8-12)."""
-    for number in range(32):
-        if has(mask, number):
-            segments = np.int64((c[number] >> np.uint32(8)) & np.uint32(31))
-            clamp = np.int64(c[number] & np.uint32(31))
-            step = np.int64(b[number] & np.uint32(31))
-            last = (number & segments) | (clamp & ~segments)
-            if mode == "UP":
-                source = number - step
-                inside = source >= last
-            elif mode == "DOWN":
-                source = number + step
-                inside = source <= last
-            elif mode == "BFLY":
-                source = number ^ step
-                inside = source <= last
-            else:
-                source = (number & segments) | (step & ~segments)
-                inside = source <= last
-            if not inside:
-                source = np.int64(number)
-            d[number] = a[source] if has(mask, source) else np.uint32(0)
-            if inside:
-                p[0] |= np.uint32(1) << np.uint32(number)
+    shuffle(_MODES[mode], d, p, a, b, c, mask)
     return 0
 
 
