@@ -154,7 +154,8 @@ PTX = ".version 8.0\n.target sm_80\n.address_size 64\n" + "".join(
 def fake_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A machine with the fake CuPy, here and in child processes, and without ncu."""
     monkeypatch.syspath_prepend(str(FAKE))
-    monkeypatch.delitem(sys.modules, "cupy", raising=False)
+    monkeypatch.setitem(sys.modules, "cupy", None)  # so that what is imported now is forgotten behind the test
+    del sys.modules["cupy"]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE), str(ROOT)]))
     monkeypatch.setattr("gpu_ref.recording.find_ncu", lambda: None)
     monkeypatch.setattr("gpu_ref.suites.find_ncu", lambda: None)
