@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .chains import Op, chain_benchmarks
 from .gpu import Benchmark
 
@@ -14,19 +16,19 @@ _DOUBLE = (0x3FF00001, 0x3FF00003, 0x3FEFFFF5)
 _BF16 = (0x3F813F82, 0x3F833F85, 0x3F7F3F7D)
 
 
-def _op(name: str, text: str, sass: str, count: int = 1, **more: object) -> Op:
-    return Op(name, text, sass, count=count, **more)  # type: ignore[arg-type]
+def _op(name: str, text: str, sass: str, count: int = 1, **more: Any) -> Op:
+    return Op(name, text, sass, count=count, **more)
 
 
-def _half(name: str, text: str, sass: str, count: int = 1, **more: object) -> Op:
+def _half(name: str, text: str, sass: str, count: int = 1, **more: Any) -> Op:
     return _op(name, text, sass, count, operands=_HALF, **more)
 
 
-def _bf16(name: str, text: str, sass: str, count: int = 1, **more: object) -> Op:
+def _bf16(name: str, text: str, sass: str, count: int = 1, **more: Any) -> Op:
     return _op(name, text, sass, count, operands=_BF16, **more)
 
 
-def _wide(name: str, text: str, sass: str, count: int = 1, **more: object) -> Op:
+def _wide(name: str, text: str, sass: str, count: int = 1, **more: Any) -> Op:
     return _op(name, text, sass, count, kind="b64", operands=_DOUBLE, **more)
 
 

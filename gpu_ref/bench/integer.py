@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .chains import Op, chain_benchmarks
 from .gpu import Benchmark
 
@@ -13,8 +15,8 @@ _ODD = (0x1234567, 0x9E3779B1, 0x85EBCA6B)
 _SMALL = (0x1234567, 13, 5)
 
 
-def _op(name: str, text: str, sass: str, count: int = 1, **more: object) -> Op:
-    return Op(name, text, sass, count=count, **{"operands": _ODD, **more})  # type: ignore[arg-type]
+def _op(name: str, text: str, sass: str, count: int = 1, **more: Any) -> Op:
+    return Op(name, text, sass, count=count, **{"operands": _ODD, **more})
 
 
 OPS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .chains import Op, chain_benchmarks
 from .gpu import Benchmark
 
@@ -10,8 +12,8 @@ __all__ = ["FAMILY", "benchmarks"]
 FAMILY = "special"
 
 
-def _op(name: str, text: str, sass: str, count: int = 1, **more: object) -> Op:
-    return Op(name, text, sass, count=count, **more)  # type: ignore[arg-type]
+def _op(name: str, text: str, sass: str, count: int = 1, **more: Any) -> Op:
+    return Op(name, text, sass, count=count, **more)
 
 
 OPS = (

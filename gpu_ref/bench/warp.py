@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .chains import Op, chain_benchmarks
 from .gpu import Benchmark
 
@@ -12,8 +14,8 @@ FAMILY = "warp"
 _ALL = "0xffffffff"
 
 
-def _op(name: str, text: str, sass: str, count: int = 1, **more: object) -> Op:
-    return Op(name, text, sass, count=count, **{"operands": (0x12345, 5, 3), **more})  # type: ignore[arg-type]
+def _op(name: str, text: str, sass: str, count: int = 1, **more: Any) -> Op:
+    return Op(name, text, sass, count=count, **{"operands": (0x12345, 5, 3), **more})
 
 
 OPS = (
