@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numba
 
-from isa.cachefolder import cache_folder, library_hash
+from isa.cachefolder import cache_folder, sources_hash
 
 __all__ = ["compiled", "compiled_for_address", "inlined"]
 
@@ -19,11 +18,9 @@ _config: Any = numba.config
 @contextmanager
 def _cache_of(function: Callable[..., Any]) -> Iterator[None]:
     """numba's cache folder for a function. numba takes it from its configuration at the moment a function is decorated. Keyed
-    by the hash of all the sources, it never holds code compiled with callees that have changed since."""
+    by the hash of the sources that the function can depend on, it never holds code compiled with callees that have changed."""
     before = _config.CACHE_DIR
-    home = Path(function.__code__.co_filename).parent
-    outside = home if not function.__module__.startswith("isa.") else None
-    _config.CACHE_DIR = str(cache_folder() / f"library-{library_hash(outside)}")
+    _config.CACHE_DIR = str(cache_folder() / f"library-{sources_hash([function.__module__])}")
     try:
         yield
     finally:

@@ -13,10 +13,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any, Protocol
 
-from isa.cachefolder import cache_folder, library_hash
+from isa.cachefolder import cache_folder, sources_hash
 
 __all__ = ["CompiledSpec", "compile_kernels", "kernel_address"]
 
@@ -72,17 +71,9 @@ def compile_kernels(specs: Iterable[CompiledSpec], progress: Progress | None = N
     return out
 
 
-def _imported(source: str) -> str:
-    """The text of modules that a kernel imports functions from and that :func:`library_hash` does not cover.
-
-    Those may import only what it does cover, or each other by way of the kernel.
-    """
-    modules = sorted(set(re.findall(r"^from (isa\.sass\.[\w.]+) import", source, re.MULTILINE)))
-    return "".join(Path(sys.modules[module].__file__ or "").read_text() for module in modules)
-
-
 def _load(name: str, source: str) -> Any:
-    digest = hashlib.sha256((library_hash() + _imported(source) + source).encode()).hexdigest()[:16]
+    imported = sources_hash(re.findall(r"^from ([\w.]+) import", source, re.MULTILINE))
+    digest = hashlib.sha256((imported + source).encode()).hexdigest()[:16]
     module_name = f"{re.sub(r'[^A-Za-z0-9]+', '_', name)}_{digest}"
     path = cache_folder() / f"{module_name}.py"
     if not path.exists():
