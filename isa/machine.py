@@ -14,7 +14,7 @@ import numpy as np
 from isa.arith.lane import lane
 from isa.kernels.planes import load_i64, load_u64, store_i64
 
-__all__ = ["FAULT_NAMES", "SPACES", "WORDS", "clock", "fault", "in_shared", "locate"]
+__all__ = ["FAULT_NAMES", "SPACES", "WAIT", "WORDS", "YIELD", "clock", "fault", "in_shared", "locate", "shared_of"]
 
 # State spaces as small integers (compile-time constants in bodies).
 GLOBAL, SHARED, LOCAL, PARAM, GENERIC = 0, 1, 2, 3, 4
@@ -24,7 +24,7 @@ SPACES = {
     "const": GLOBAL,  # constant variables live in device memory; the window differs only in its cache
     "shared": SHARED,
     "shared::cta": SHARED,
-    "shared::cluster": SHARED,
+    "shared::cluster": SHARED,  # an address says which CTA's
     "local": LOCAL,
     "param": PARAM,
     "param::entry": PARAM,
@@ -33,8 +33,12 @@ SPACES = {
 # Generic windows: a generic address inside one of them belongs to that space, any other to global memory.
 WINDOW_BITS = 24
 SHARED_WINDOW = 0x7000_0000_0000
-LOCAL_WINDOW = 0x7000_0100_0000
-PARAM_WINDOW = 0x7000_0200_0000
+LOCAL_WINDOW = 0x7000_4000_0000
+PARAM_WINDOW = 0x7000_8000_0000
+
+# An address in shared memory names a CTA of the cluster: its rank in bits 24 and up, as on an H200 (driver 580.159), where in a
+# CTA of rank r a variable at offset x has the address r << 24 | x. There is a window for each rank.
+SHARED_BITS = 28
 WINDOW_BASE = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW, "global": 0, "const": 0}
 
 # Words of the ctx table.
@@ -49,12 +53,33 @@ CLOCK = 17  # %clock64
 GLOBAL_TIMER = 18  # %globaltimer, ns
 LOCAL_DEVICE = 19  # where the CTA's local memory would be in device memory (for caches; values never go there)
 GROUPS = 20  # of machine code: table of the CTA's groups (tcsim.execute.convergence)
+CLUSTER = 21  # address of the table of the CTA's cluster (below)
+RANK = 22  # rank of the CTA in it
+IMPATIENT = 23  # how little waiting helps: 1, nothing else can go on; 2, so waits that may time out do
 WORDS = 32
+
+# Words of the cluster table: how many CTAs, the phase of the cluster's barrier, then a row for each CTA.
+CLUSTER_SIZE, CLUSTER_PHASE, CLUSTER_ROWS, CLUSTER_ROW = 0, 1, 8, 8
+# Words of a row. Addresses of: shared memory; lanes that have not exited (uint32 per warp); lanes that have arrived at the
+# cluster's barrier in its present phase (uint32 per warp); the phase in which each thread arrived last (int32).
+ROW_SHARED, ROW_SHARED_SIZE, ROW_LIVE, ROW_WARPS, ROW_ARRIVED, ROW_PHASES = range(6)
+MOST_CTAS = 16  # of a cluster (with non-portable sizes, CUDA programming guide)
+CLUSTER_WORDS = CLUSTER_ROWS + MOST_CTAS * CLUSTER_ROW
+
+# What a body of a waiting instruction returns besides 0 and fault codes.
+WAIT = -10  # not yet: execute this again later, and let others run
+YIELD = -11  # done, but let others run first
 
 
 # Why an instruction stopped its kernel; 0 is "no fault".
-OUT_OF_BOUNDS, MISALIGNED, TRAP, BAD_OPERAND = 1, 2, 3, 4
-FAULT_NAMES = {OUT_OF_BOUNDS: "OUT OF BOUNDS", MISALIGNED: "MISALIGNED", TRAP: "TRAP", BAD_OPERAND: "BAD OPERAND"}
+OUT_OF_BOUNDS, MISALIGNED, TRAP, BAD_OPERAND, BAD_MBARRIER = 1, 2, 3, 4, 5
+FAULT_NAMES = {
+    OUT_OF_BOUNDS: "OUT OF BOUNDS",
+    MISALIGNED: "MISALIGNED",
+    TRAP: "TRAP",
+    BAD_OPERAND: "BAD OPERAND",
+    BAD_MBARRIER: "MBARRIER MISUSE",
+}
 
 
 @lane
@@ -78,7 +103,7 @@ def locate(ctx, space, address, size, lane_number):
     kind = np.int64(space)
     if kind == GENERIC:
         window = offset >> np.int64(WINDOW_BITS)
-        if window == np.int64(SHARED_WINDOW >> WINDOW_BITS):
+        if offset >> np.int64(SHARED_BITS) == np.int64(SHARED_WINDOW >> SHARED_BITS):
             kind = np.int64(SHARED)
             offset -= np.int64(SHARED_WINDOW)
         elif window == np.int64(LOCAL_WINDOW >> WINDOW_BITS):
@@ -95,7 +120,7 @@ def locate(ctx, space, address, size, lane_number):
     if kind == GLOBAL:
         host = _locate_global(ctx, offset, np.int64(size))
     elif kind == SHARED:
-        host = _window(ctx, SHARED_HOST, offset, size)
+        host = _shared(ctx, offset, np.int64(size))
     elif kind == LOCAL:
         host = _window(ctx, LOCAL_HOST, offset, size)
         if host != 0:
@@ -110,10 +135,30 @@ def locate(ctx, space, address, size, lane_number):
 
 @lane
 def in_shared(space, address):
-    """Whether an address of a state space, generic addresses included, is in shared memory."""
+    """Whether an address of a state space, generic addresses included, is in shared memory, be it another CTA's."""
     kind = np.int64(space)
-    window = np.int64(address) >> np.int64(WINDOW_BITS)
-    return (kind == SHARED) | ((kind == GENERIC) & (window == np.int64(SHARED_WINDOW >> WINDOW_BITS)))
+    window = np.int64(address) >> np.int64(SHARED_BITS)
+    return (kind == SHARED) | ((kind == GENERIC) & (window == np.int64(SHARED_WINDOW >> SHARED_BITS)))
+
+
+@lane
+def shared_of(ctx, rank, offset, size):
+    """Host address of ``size`` bytes at ``offset`` of the shared memory of the cluster's CTA ``rank``, or 0."""
+    table = load_i64(ctx + 8 * CLUSTER)
+    if table == 0 or rank < 0 or rank >= load_i64(table + 8 * CLUSTER_SIZE):
+        return np.int64(0)
+    row = table + 8 * (CLUSTER_ROWS + CLUSTER_ROW * rank)
+    if offset < 0 or offset > load_i64(row + 8 * ROW_SHARED_SIZE) - size:
+        return np.int64(0)
+    return load_i64(row + 8 * ROW_SHARED) + offset
+
+
+@lane
+def _shared(ctx, address, size):
+    rank = address >> np.int64(WINDOW_BITS)
+    if rank != load_i64(ctx + 8 * RANK):
+        return shared_of(ctx, rank, address & np.int64((1 << WINDOW_BITS) - 1), size)
+    return _window(ctx, SHARED_HOST, address & np.int64((1 << WINDOW_BITS) - 1), size)
 
 
 @lane

@@ -52,6 +52,7 @@ class Kind:
     RETURN = 12  # to where the first operand says
     CALL_INDIRECT = 13  # to the function whose address is the first operand
     HOST_CALL = 14  # one of isa.instructions.control.HOST_FUNCTIONS; operands: return values, then arguments
+    WAIT = 15  # call its kernel, which may say that what it waits for has not come (isa.machine.WAIT)
     CONVERGE = 20  # of machine code, as all that follow: wait for the lanes of MEMBERS, then go on together
     BREAK = 21  # leave the lanes of MEMBERS, a convergence barrier (EXTRA: a second guard)
     JUMP = 22  # to the instruction at a code address (first operand) plus a number of instructions (second)
@@ -75,6 +76,7 @@ class Kind:
         "return": RETURN,
         "call_indirect": CALL_INDIRECT,
         "host_call": HOST_CALL,
+        "wait": WAIT,
     }
 
 

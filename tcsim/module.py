@@ -16,7 +16,7 @@ from tcsim.compile import compile_cuda, looks_like_ptx
 from tcsim.device import Device, current_device
 from tcsim.errors import LaunchError, TcsimError, UnsupportedWarning
 from tcsim.execute.loader import LoadedProgram, load_program
-from tcsim.launch.checks import check_launch, dim3
+from tcsim.launch.checks import check_launch, cluster_extents, dim3
 from tcsim.launch.launch import Launch, run
 from tcsim.profiler import active_profiler
 from tcsim.progress import compiling
@@ -230,10 +230,13 @@ class Function:
             total *= extent
         return total
 
-    def __call__(self, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, stream: Any = None) -> None:
+    def __call__(
+        self, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, stream: Any = None, cluster: Any = None
+    ) -> None:
         """Run the kernel to completion on the current device.
 
         grid, block: 1-, 2- or 3-tuples (or an int). args: device arrays, NumPy scalars, Python numbers (int64, float64).
+        cluster: extents of a cluster in CTAs (cudaLaunchAttributeClusterDimension); not needed with ``__cluster_dims__``.
         Inside ``with tcsim.Profiler()`` the launch is also timed. Raises LaunchError before anything runs, KernelFault or
         DeadlockError if the kernel fails.
         """
@@ -247,7 +250,9 @@ class Function:
         grid3, block3 = dim3(grid, "grid"), dim3(block, "block")
         program = self.program
         check_launch(program, device.arch, grid3, block3, int(shared_mem), self.max_dynamic_shared_size_bytes)
-        self.instructions = run(Launch(self._load(device, program), device, grid3, block3, tuple(args), int(shared_mem)))
+        cluster3 = cluster_extents(program, device.arch, grid3, None if cluster is None else dim3(cluster, "cluster"))
+        loaded = self._load(device, program)
+        self.instructions = run(Launch(loaded, device, grid3, block3, tuple(args), int(shared_mem), cluster3))
 
     def _load(self, device: Device, program: Program) -> LoadedProgram:
         key = (device.name, program.image is not None)

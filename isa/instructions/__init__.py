@@ -3,6 +3,7 @@
 from isa.instructions import (
     async_copy,
     atomic,
+    cluster,
     comparison,
     control,
     convert,
@@ -15,6 +16,7 @@ from isa.instructions import (
     internal,
     logic,
     matrix,
+    mbarrier,
     memory,
     move,
     mufu,
@@ -26,6 +28,7 @@ from isa.instructions import (
 __all__ = [
     "async_copy",
     "atomic",
+    "cluster",
     "comparison",
     "control",
     "convert",
@@ -38,6 +41,7 @@ __all__ = [
     "internal",
     "logic",
     "matrix",
+    "mbarrier",
     "memory",
     "move",
     "mufu",

@@ -188,8 +188,78 @@ _SCOPES = ("cta", "cluster", "gpu", "sys")
     order=optional("sc", "acq_rel", "acquire", "release"),
     scope=_SCOPES,
 )
+@instruction(
+    "fence.{order}.{which}.cluster",
+    control="nothing",
+    timing="membar",
+    section="9.7.13.4",
+    ptx="8.6",
+    sm=90,
+    order=("acquire", "release"),
+    which=("sync_restrict::shared::cta", "sync_restrict::shared::cluster"),
+)
+@instruction(
+    "fence.mbarrier_init.release.cluster", control="nothing", timing="membar", section="9.7.13.4", ptx="8.0", sm=90
+)
+@instruction("fence.proxy.alias", control="nothing", timing="membar", section="9.7.13.4", ptx="7.5", sm=70)
+@instruction(
+    "fence.proxy.async{space}",
+    control="nothing",
+    timing="fence_async",
+    section="9.7.13.4",
+    ptx="8.0",
+    sm=90,
+    space=optional("global", "shared::cta", "shared::cluster"),
+)
+@instruction(
+    "fence.proxy.async::generic.{order}.{which}.cluster",
+    control="nothing",
+    timing="fence_async",
+    section="9.7.13.4",
+    ptx="8.6",
+    sm=90,
+    order=("acquire", "release"),
+    which=("sync_restrict::shared::cta", "sync_restrict::shared::cluster"),
+)
+@instruction(
+    "fence.proxy.tensormap::generic.release.{scope}",
+    control="nothing",
+    timing="membar",
+    section="9.7.13.4",
+    ptx="8.3",
+    sm=90,
+    scope=_SCOPES,
+)
+@instruction(
+    "fence.proxy.tensormap::generic.acquire.{scope} [a], size:b32",
+    control="nothing",
+    timing="membar",
+    section="9.7.13.4",
+    ptx="8.3",
+    sm=90,
+    scope=_SCOPES,
+)
 def membar() -> None:
     """Order memory accesses. The executor performs every access in program order, so there is nothing left to do."""
+
+
+@instruction("griddepcontrol.launch_dependents", control="nothing", timing="nothing", section="9.7.13.13", ptx="7.8", sm=90)
+@instruction("griddepcontrol.wait", control="nothing", timing="nothing", section="9.7.13.13", ptx="7.8", sm=90)
+def griddepcontrol() -> None:
+    """Let dependent grids start, or wait for those that this one depends on. Grids run one after another, so all have ended."""
+
+
+@instruction(
+    "setmaxnreg.{action}.sync.aligned.u32 count:u32",
+    control="nothing",
+    timing="setmaxnreg",
+    section="9.7.19.5",
+    ptx="8.0",
+    sm=90,
+    action=("inc", "dec"),
+)
+def setmaxnreg() -> None:
+    """Give registers of the warpgroup back to the CTA, or take some of them. (Values do not depend on how many there are.)"""
 
 
 @instruction("nanosleep.u32 a:u32", control="sleep", timing="sleep", section="9.7.19.2", ptx="6.3", sm=70)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW, WINDOW_BITS
+from isa.kernels.planes import load_i64
+from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, RANK, SHARED_BITS, SHARED_WINDOW, WINDOW_BITS
 from isa.spec import instruction
 
 _MOVED = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "f16", "bf16", "f16x2")
@@ -111,9 +112,13 @@ def cvta_to(a, *, space, t):
 
 
 @instruction("isspacep.{space} p, a:b64", timing="alu", section="9.7.9.19", sm=20, ptx="2.0", space=_SPACES)
-def isspacep(a, *, space):
-    """Whether a generic address lies in a state space."""
+def isspacep(a, ctx, *, space):
+    """Whether a generic address lies in a state space: ``shared`` is that of the CTA, ``shared::cluster`` that of any in it."""
     window = a >> np.uint64(WINDOW_BITS)
+    if space in ("shared", "shared::cta"):
+        return window == np.uint64(SHARED_WINDOW >> WINDOW_BITS) + np.uint64(load_i64(ctx + 8 * RANK))
+    if space == "shared::cluster":
+        return a >> np.uint64(SHARED_BITS) == np.uint64(SHARED_WINDOW >> SHARED_BITS)
     if space in ("global", "const"):
         return (window < np.uint64(SHARED_WINDOW >> WINDOW_BITS)) | (window > np.uint64(PARAM_WINDOW >> WINDOW_BITS))
     return window == np.uint64(_WINDOW[space] >> WINDOW_BITS)

@@ -18,6 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from isa.kernels.specialize import Specialized, specialize
+from isa.machine import YIELD
 from isa.spec.registry import Form, ResolvedOperand
 
 __all__ = ["KernelSpec", "LaneKernel", "WarpKernel", "kernel_source", "operand_slots"]
@@ -222,11 +223,12 @@ class WarpKernel(_Kernel):
             else:
                 self._gather(operand)
         self.emit(f"status = body({', '.join(self.special.arguments)})")
-        self.emit("if status != 0:")
+        waits = form.instruction.waits
+        self.emit(f"if status != 0 and status != {YIELD}:" if waits else "if status != 0:")
         self.emit("return np.int32(status)", 2)
         for operand in form.destinations:
             self._scatter(operand)
-        self.emit("return np.int32(0)")
+        self.emit("return np.int32(status)" if waits else "return np.int32(0)")
 
     def _wide(self, operand: ResolvedOperand) -> bool:
         return max(operand.type.planes, self.planes[operand.name] if operand.is_destination else 0) >= 2

@@ -13,7 +13,20 @@ from isa.lower import specials
 from isa.lower.callgraph import call_graph, is_call, missing_functions, named, walk
 from isa.lower.calls import CallBinder
 from isa.lower.functions import bind_functions, bind_parameter, bind_return, range_names
-from isa.lower.ir import Arg, Const, Guard, Instr, Kernel, MemoryArg, Parameter, Routine, Special, SymbolRef, VReg
+from isa.lower.ir import (
+    SHARED_SYMBOL,
+    Arg,
+    Const,
+    Guard,
+    Instr,
+    Kernel,
+    MemoryArg,
+    Parameter,
+    Routine,
+    Special,
+    SymbolRef,
+    VReg,
+)
 from isa.lower.matching import immediate_bits, match_operands, names_in
 from isa.lower.parameters import Writer, parameter_cells
 from isa.lower.scopes import Cells, LabelRef, Scope, Symbol, layout, variable_align, variable_bytes
@@ -22,6 +35,9 @@ from isa.spec.registry import Form, ResolvedOperand, find
 from isa.types import ScalarType, scalar_type
 
 __all__ = ["bind_kernel", "unsupported_in"]
+
+_CLUSTER = ("mapa", "getctarank", "barrier.cluster")
+"""What a kernel uses to reach the shared memory of other CTAs."""
 
 
 def unsupported_in(function: ast.Function, module: ast.Module | None = None) -> list[Unsupported]:
@@ -66,6 +82,7 @@ class Binder:
         self.module_scope = Scope(self.kernel)
         self.fixups: list[tuple[Instr, LabelRef]] = []
         self.carry: VReg | None = None
+        self.reaches_cluster = False  # whether it addresses the shared memory of other CTAs of its cluster
         self.own_shared: dict[int, int] = {}  # offsets of the shared variables declared in the body, by id of their node
         self.graph = call_graph(module, function)
         self.calls = CallBinder(self.kernel, self.graph, self.error, self.fixups)
@@ -118,7 +135,9 @@ class Binder:
         """Static shared variables: those of the module that the kernel names, then its own; dynamic ones behind them all."""
         bodies = [f.body for f in (self.function, *self.graph.functions) if f.body is not None]
         statements = [statement for body in bodies for statement in walk(body)]
-        used = {name for s in statements if isinstance(s, ast.Instruction) for name in names_in(s.operands)}
+        instructions = [s for s in statements if isinstance(s, ast.Instruction)]
+        used = {name for s in instructions for name in names_in(s.operands)}
+        self.reaches_cluster = any(s.opcode.startswith(_CLUSTER) for s in instructions)
         dynamic: list[ast.Variable] = []
         for variable in (v for v in self.module.variables if v.space == "shared" and v.name in used):
             if (variable.dims and variable.dims[0] < 0) or variable.linkage == "extern":
@@ -168,12 +187,18 @@ class Binder:
         if symbol.space == "frame":
             assert self.routine is not None and self.routine.frame is not None
             return MemoryArg(self.routine.frame, symbol.offset + offset)
-        return MemoryArg(Const(symbol.offset), offset)
+        return MemoryArg(self._base(symbol, 0), offset)
+
+    def _base(self, symbol: Symbol, offset: int) -> Const | SymbolRef:
+        """``symbol + offset``, not of space ``frame``."""
+        if symbol.space == "shared" and self.reaches_cluster:
+            return SymbolRef(SHARED_SYMBOL, symbol.offset + offset)
+        return Const(symbol.offset + offset)
 
     def _address_of(self, symbol: Symbol, offset: int, node: ast.Instruction) -> Arg:
         """``symbol + offset`` as a value."""
         if symbol.space != "frame":
-            return Const(symbol.offset + offset)
+            return self._base(symbol, offset)
         address = self.kernel.new_register(scalar_type("b64"), symbol.name)
         writer = Writer(self.kernel, self.kernel.instructions, None, node.line, node.loc, "call")
         assert self.routine is not None and self.routine.frame is not None

@@ -156,7 +156,7 @@ class _Writer:
             row[KIND] = Kind.NAMES[entry.control]
             row[EXTRA] = self._extra(instr)
         else:
-            row[KIND] = Kind.COLLECTIVE if entry.collective else Kind.KERNEL
+            row[KIND] = Kind.WAIT if entry.waits else Kind.COLLECTIVE if entry.collective else Kind.KERNEL
             row[FUNCTION] = self._kernel(instr, tuple(widths))
             row[EXTRA] = int(entry.pattern.base == "read_clock")
         if entry.collective and entry.collective != "warp":

@@ -52,6 +52,11 @@ class SymbolRef:
     generic: bool = False
 
 
+SHARED_SYMBOL = "%shared"
+"""The start of the CTA's own shared memory, in kernels that reach that of other CTAs of their cluster: there it depends on the
+CTA (:mod:`isa.machine`). In all others an address in shared memory is a :class:`Const`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Special:
     """A special register such as ``%tid.x``, read as a value the machine puts into the register block."""

@@ -67,6 +67,7 @@ class Instruction(Struct, frozen=True, eq=False):
     relaxed: tuple[str, ...]
     hidden: tuple[str, ...]
     note: str
+    waits: bool
 
     @property
     def section_key(self) -> tuple[int, ...]:
@@ -127,6 +128,7 @@ def instruction(
     relaxed: tuple[str, ...] = (),
     hidden: tuple[str, ...] = (),
     note: str = "",
+    waits: bool = False,
     **slots: Slot | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register an instruction. The decorated function is its meaning and its documentation.
@@ -140,7 +142,7 @@ def instruction(
     name (a template writes ``*n`` for a count that only this knows). arch_rule: further parameters that depend on the target
     (SM number), such as tensor-core arithmetic. relaxed: operands whose register may be wider than the type (PTX ISA 9.4.1:
     ld, st, cvt). hidden: operands that the text does not have: predicates that stand for the carry flag ``CC.CF`` (PTX ISA
-    9.7.2). Slots are keyword arguments.
+    9.7.2). waits: its ``warp`` body may return :data:`isa.machine.WAIT` or ``YIELD``. Slots are keyword arguments.
     """
     made = {name: value if isinstance(value, Slot) else Slot(tuple(value)) for name, value in slots.items()}
 
@@ -163,6 +165,7 @@ def instruction(
             relaxed=relaxed,
             hidden=hidden,
             note=note or inspect.getdoc(function) or "",
+            waits=waits,
         )
         _BY_BASE.setdefault(entry.pattern.base, []).append(entry)
         _find_cached.clear()

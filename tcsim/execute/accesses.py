@@ -10,7 +10,19 @@ from numpy.typing import NDArray
 
 from isa.compiled import compiled
 from isa.kernels.planes import as_i32, as_u32, load_i64
-from isa.machine import GENERIC, GLOBAL, LOCAL, LOCAL_DEVICE, LOCAL_SIZE, LOCAL_WINDOW, SHARED, SHARED_WINDOW, WARP, WINDOW_BITS
+from isa.machine import (
+    GENERIC,
+    GLOBAL,
+    LOCAL,
+    LOCAL_DEVICE,
+    LOCAL_SIZE,
+    LOCAL_WINDOW,
+    SHARED,
+    SHARED_BITS,
+    SHARED_WINDOW,
+    WARP,
+    WINDOW_BITS,
+)
 from isa.program import OPERANDS, Program
 
 __all__ = ["MAX_WORDS", "access_table", "describe", "tile_table", "wavefronts"]
@@ -135,7 +147,7 @@ def _append(words, start, addresses, lanes, size, space, ctx):
             address = addresses[lane]
             if space == GENERIC:
                 window = address >> np.int64(WINDOW_BITS)
-                if window == np.int64(SHARED_WINDOW >> WINDOW_BITS):
+                if address >> np.int64(SHARED_BITS) == np.int64(SHARED_WINDOW >> SHARED_BITS):
                     space = np.int64(SHARED)
                 elif window == np.int64(LOCAL_WINDOW >> WINDOW_BITS):
                     space = np.int64(LOCAL)

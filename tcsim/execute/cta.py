@@ -30,26 +30,50 @@ Dim3 = tuple[int, int, int]
 LOCAL_DEVICE_BASE = 0x6000_0000_0000
 """Local memory of CTA 0 in device memory, as far as caches are concerned: away from every allocation."""
 
+RESERVED_SHARED = 1024
+"""Bytes of shared memory that the system takes of each CTA (CUDA programming guide; %reserved_smem_offset_cap of an H200)."""
+
+INSISTING = 1 << 10
+"""Warp instructions to run before looking again whether waiting helps."""
+
 
 class Geometry:
-    """The shape of a launch: grid and block extents, dynamic shared memory in bytes."""
+    """The shape of a launch: grid and block extents, dynamic shared memory in bytes, extents of a cluster in CTAs."""
 
-    def __init__(self, grid: Dim3, block: Dim3, dynamic_shared: int) -> None:
+    def __init__(self, grid: Dim3, block: Dim3, dynamic_shared: int, cluster: Dim3 | None = None) -> None:
         self.grid, self.block, self.dynamic_shared = grid, block, dynamic_shared
+        self.is_clustered = cluster is not None
+        self.cluster: Dim3 = cluster or (1, 1, 1)
+        self.cluster_size = self.cluster[0] * self.cluster[1] * self.cluster[2]
+        self.clusters: Dim3 = tuple(a // b for a, b in zip(grid, self.cluster, strict=True))  # type: ignore[assignment]
         self.threads = block[0] * block[1] * block[2]
         self.warps = -(-self.threads // 32)
         self.ctas = grid[0] * grid[1] * grid[2]
 
     def cta_index(self, number: int) -> Dim3:
         """The (x, y, z) of a CTA given by its number in launch order, x fastest."""
-        x, rest = number % self.grid[0], number // self.grid[0]
-        return x, rest % self.grid[1], rest // self.grid[1]
+        return _unfold(number, self.grid)
+
+    def members(self, cluster: int) -> list[int]:
+        """The CTA numbers of a cluster given by its number in launch order, by rank (x fastest)."""
+        corner = [a * b for a, b in zip(_unfold(cluster, self.clusters), self.cluster, strict=True)]
+        numbers = []
+        for rank in range(self.cluster_size):
+            x, y, z = (a + b for a, b in zip(corner, _unfold(rank, self.cluster), strict=True))
+            numbers.append(x + self.grid[0] * (y + self.grid[1] * z))
+        return numbers
+
+
+def _unfold(number: int, extents: Dim3) -> Dim3:
+    x, rest = number % extents[0], number // extents[0]
+    return x, rest % extents[1], rest // extents[1]
 
 
 class CtaSlot:
     """Registers, shared, local and parameter memory for one CTA at a time.
 
-    ``number``: the CTA that occupies it. :meth:`start` puts a CTA in, :meth:`run` runs it.
+    ``number``: the CTA that occupies it; ``rank``: its place in its cluster, always the same. :meth:`start` puts a CTA in,
+    :meth:`run` runs it.
     """
 
     def __init__(
@@ -61,6 +85,7 @@ class CtaSlot:
         *,
         sm_count: int,
         sm: int = 0,
+        rank: int = 0,
         recorder: Recorder | None = None,
     ) -> None:
         program = loaded.program
@@ -72,6 +97,7 @@ class CtaSlot:
         self.local = np.zeros(max(1, program.local_size * geometry.warps * 32), np.uint8)
         self.parameters = parameters
         self.number = -1
+        self.rank = rank
         self.host = HostCalls(self)
         prepare_heap(program, memory)
         self.ctx = np.zeros(machine.WORDS, np.int64)
@@ -82,7 +108,10 @@ class CtaSlot:
         ctx[machine.ALLOCATIONS] = memory.table.ctypes.data
         ctx[machine.ALLOCATION_COUNT] = len(memory.table)
         self.table = memory.table  # kept alive while compiled code points to it
-        loaded.fill_constants(self.arrays)
+        self.arrived = np.zeros(geometry.warps, np.uint32)  # at the cluster's barrier
+        self.phases = np.zeros(geometry.warps * 32, np.int32)
+        ctx[machine.RANK] = rank
+        loaded.fill_constants(self.arrays, rank)
         self._prepare_machine_code()
         self._fill_specials(sm_count, sm)
 
@@ -96,7 +125,7 @@ class CtaSlot:
         thread = np.arange(geometry.warps * 32)
         lane = np.arange(32, dtype=np.int64)
         shared = self.loaded.program.static_shared + geometry.dynamic_shared
-        block, grid = geometry.block, geometry.grid
+        block, grid, cluster = geometry.block, geometry.grid, geometry.cluster
         values: dict[str, object] = {
             "tid.x": thread % block[0],
             "tid.y": thread // block[0] % block[1],
@@ -115,18 +144,24 @@ class CtaSlot:
             "lanemask_gt": np.tile(0xFFFF_FFFF & ~((2 << lane) - 1), geometry.warps),
             "lanemask_ge": np.tile(0xFFFF_FFFF & ~((1 << lane) - 1), geometry.warps),
             "dynamic_smem_size": geometry.dynamic_shared,
-            "total_smem_size": shared,
-            "aggr_smem_size": shared,
+            # As an H200 has them: in units of 128 bytes; and with what the system reserves.
+            "total_smem_size": -(-shared // 128) * 128,
+            "aggr_smem_size": shared + RESERVED_SHARED,
+            "reserved_smem_offset_cap": RESERVED_SHARED,
+            "cluster_ctarank": self.rank,
+            "cluster_nctarank": geometry.cluster_size,
+            "is_explicit_cluster": int(geometry.is_clustered),
         }
+        place = _unfold(self.rank, cluster)
         for axis, number in zip("xyz", range(3), strict=True):
             values[f"ntid.{axis}"] = block[number]
             values[f"nctaid.{axis}"] = grid[number]
-            values[f"nclusterid.{axis}"] = grid[number]
-            values[f"cluster_nctaid.{axis}"] = 1
-        values["cluster_nctarank"] = 1
+            values[f"nclusterid.{axis}"] = geometry.clusters[number]
+            values[f"cluster_ctaid.{axis}"] = place[number]
+            values[f"cluster_nctaid.{axis}"] = cluster[number]
         for name, offset in self.loaded.program.specials.items():
             if not name.startswith(("ctaid", "clusterid")):
-                name = {"tid": "tid.x", "ntid": "ntid.x", "nctaid": "nctaid.x"}.get(name, name)
+                name = f"{name}.x" if f"{name}.x" in values else name
                 self._set(offset, values.get(name, 0))
 
     def _prepare_machine_code(self) -> None:
@@ -153,15 +188,19 @@ class CtaSlot:
         reset(self.arrays, self.geometry.threads)
         self.shared[...] = 0
         self.local[...] = 0
+        self.arrived[...] = 0
+        self.phases[...] = 0
         self.ctx[machine.LOCAL_DEVICE] = LOCAL_DEVICE_BASE + number * len(self.local)
-        x, y, z = self.geometry.cta_index(number)
-        coordinates = {"x": x, "y": y, "z": z}
+        place = self.geometry.cta_index(number)
         for name, offset in self.loaded.program.specials.items():
             if name.startswith(("ctaid", "clusterid")):
-                self._set(offset, coordinates.get(name.partition(".")[2] or "x", 0))
+                axis = "xyzw".index(name.partition(".")[2] or "x")
+                extent = self.geometry.cluster[axis] if name.startswith("clusterid") and axis < 3 else 1
+                self._set(offset, place[axis] // extent if axis < 3 else 0)
 
     def run(self, budget: int) -> int:
-        """Run for about ``budget`` warp instructions; returns an Outcome or a fault code.
+        """Run for about ``budget`` warp instructions; returns an Outcome or a fault code. WAITING: no thread can go on before
+        something comes from outside, or before :meth:`insist`.
 
         Raises KernelFault for what the kernel asks of the host in vain.
         """
@@ -175,6 +214,14 @@ class CtaSlot:
                 self.host.serve(warp, pc, int(counters[COUNT_LANES]) & 0xFFFF_FFFF)
             except HostFault as problem:
                 raise host_fault(self, problem) from None
+
+    def insist(self, level: int) -> int:
+        """Run a little although all wait: level 1 lets threads that wait only to converge go on, 2 lets waits time out."""
+        self.ctx[machine.IMPATIENT] = level
+        try:
+            return self.run(INSISTING)
+        finally:
+            self.ctx[machine.IMPATIENT] = 0
 
     @property
     def instructions(self) -> int:

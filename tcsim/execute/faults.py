@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa import machine
-from isa.program import KIND, Kind
+from isa import machine, mbarrier
+from isa.program import KIND, OPERANDS, Kind
 from tcsim.errors import DeadlockError, KernelFault
 from tcsim.execute.collectives import NOT_A_MEMBER, SEPARATED
 from tcsim.execute.convergence import BAD_ADDRESS
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from tcsim.execute.cta import CtaSlot
 
 __all__ = ["deadlock", "fault", "host_fault"]
+
+_MOST_CTAS = 8
+"""CTAs that a report of a deadlock describes."""
 
 _SPACE_NAMES = {machine.GLOBAL: "global", machine.SHARED: "shared", machine.LOCAL: "local", machine.PARAM: "param"}
 
@@ -97,6 +101,8 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
         else:
             detail = _out_of_bounds(slot, space, address & 0xFFFF_FFFF_FFFF_FFFF, size)
         return machine.FAULT_NAMES[code], detail, (lane,), address & 0xFFFF_FFFF_FFFF_FFFF
+    if status == machine.BAD_MBARRIER:
+        return machine.FAULT_NAMES[status], _bad_mbarrier(ctx), (lane,), None
     if status == machine.TRAP:
         return "TRAP", "the kernel executed trap (often an assertion that failed)", (lane,), None
     if status == machine.BAD_OPERAND and slot.loaded.program.opcodes[_pc(slot)].startswith("mma.sp"):
@@ -130,6 +136,24 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
     }
     kind, detail = details.get(status, (machine.FAULT_NAMES.get(status, f"FAULT {status}"), "operand out of range"))
     return kind, detail, everyone, None
+
+
+def _bad_mbarrier(ctx: NDArray[np.int64]) -> str:
+    """The size word says which rule was broken (isa.mbarrier)."""
+    number = int(ctx[machine.FAULT_ADDRESS])
+    match int(ctx[machine.FAULT_SIZE]):
+        case mbarrier.TOO_MANY_ARRIVALS:
+            return (
+                f"more arrivals than the phase waits for, which is {number} (PTX ISA 9.7.13.15.6). Is the object initialised, "
+                "and with the number of arrivals of one phase? Does a thread arrive again before the phase has ended?"
+            )
+        case mbarrier.TOO_MANY_BYTES:
+            what = "expected" if number > 0 else "completed"
+            return (
+                f"{abs(number)} bytes more {what}, and the bytes still to come leave the range of {mbarrier.MOST_BYTES} "
+                "(PTX ISA 9.7.13.15.2). Do expect_tx and the copies agree about the number of bytes?"
+            )
+    return f"an arrival count of {number}; it is 1 to {mbarrier.MOST_ARRIVALS} (PTX ISA 9.7.13.15.2)"
 
 
 def _bad_metadata(ctx: NDArray[np.int64]) -> str:
@@ -168,13 +192,31 @@ def _out_of_bounds(slot: CtaSlot, space: int, address: int, size: int) -> str:
     return f"{what}, {address - near.end} bytes past the end of the {near.nbytes}-byte buffer at {near.start:#x}"
 
 
-def deadlock(slot: CtaSlot, *, spinning: bool = False) -> DeadlockError:
-    """The error for a CTA none of whose threads can go on: who waits where for whom."""
-    arrays, program = slot.arrays, slot.loaded.program
-    cta = slot.geometry.cta_index(slot.number)
-    lines = [f"DEADLOCK  kernel {program.name}  CTA {cta}: no thread can go on"]
+def deadlock(slots: Sequence[CtaSlot], *, spinning: bool = False) -> DeadlockError:
+    """The error for the CTAs of a cluster none of whose threads can go on: who waits where for whom."""
+    program, geometry = slots[0].loaded.program, slots[0].geometry
+    ctas = ", ".join(f"CTA {geometry.cta_index(slot.number)}" for slot in slots)
+    lines = [f"DEADLOCK  kernel {program.name}  {ctas}: no thread can go on"]
     if spinning:
         lines[0] = f"DEADLOCK  kernel {program.name}: threads wait in loops for something that no running thread will do"
+    for slot in slots[:_MOST_CTAS]:
+        if len(slots) > 1:
+            lines.append(f"  CTA {geometry.cta_index(slot.number)}")
+        lines += _waiting(slot)
+    if len(slots) > _MOST_CTAS:
+        lines.append(f"  and {len(slots) - _MOST_CTAS} more CTAs")
+    if not spinning:
+        lines.append(
+            "  A barrier opens when every thread that has not exited arrives; a .sync instruction waits for every live thread "
+            "of its member mask (PTX ISA 9.7.13). Move the barrier out of the branch, or give the right mask"
+        )
+    return DeadlockError("\n".join(lines))
+
+
+def _waiting(slot: CtaSlot) -> list[str]:
+    """A line for each group of threads of a CTA that still runs, and one for those that have exited."""
+    arrays = slot.arrays
+    lines = []
     for w in range(len(arrays.live)):
         for g in range(32):
             mask = int(arrays.mask[w, g])
@@ -187,12 +229,32 @@ def deadlock(slot: CtaSlot, *, spinning: bool = False) -> DeadlockError:
     ]
     if exited:
         lines.append(f"  exited: {'; '.join(exited)}")
-    if not spinning:
-        lines.append(
-            "  A barrier opens when every thread that has not exited arrives; a .sync instruction waits for every live thread "
-            "of its member mask (PTX ISA 9.7.13). Move the barrier out of the branch, or give the right mask"
-        )
-    return DeadlockError("\n".join(lines))
+    return lines
+
+
+def _awaited(slot: CtaSlot, w: int, pc: int, mask: int) -> str:
+    """What the lowest of some lanes waits for at a waiting instruction."""
+    program = slot.loaded.program
+    if not program.opcodes[pc].startswith("mbarrier"):
+        missing = [
+            f"warp {v} lanes {lanes_text(lanes)}"
+            for v in range(len(slot.arrays.live))
+            if (lanes := int(slot.arrays.live[v]) & ~int(slot.arrived[v]))
+        ]
+        return f" for the threads of the cluster; of this CTA have not arrived: {'; '.join(missing[:6]) or 'none'}"
+    lane = (mask & -mask).bit_length() - 1
+    row = int(program.code[pc, OPERANDS]) // 4  # the predicate, then the address: a plane and an offset
+    plane, offset = int(program.pool[row + 1]), int(program.pool[row + 2])
+    address = (int(slot.arrays.blocks[w, plane // 4 + lane]) + offset) & ((1 << machine.WINDOW_BITS) - 1)
+    if address % 8 or address + 8 > len(slot.shared):
+        return ""
+    word = int(slot.shared[address : address + 8].view(np.uint64)[0])
+    arrivals, phase = int(mbarrier.pending(np.uint64(word))), word >> 63
+    left = (word >> 21 & 0x1FFFFF) ^ 0x100000
+    return (
+        f" for the mbarrier at shared address {address:#x}, whose phase under way (parity {phase}) waits for {arrivals} "
+        f"arrivals and {0x100000 - left} bytes"
+    )
 
 
 def _all_lanes(slot: CtaSlot, w: int) -> int:
@@ -216,4 +278,6 @@ def _waits(slot: CtaSlot, w: int, g: int, mask: int) -> str:
         return f"wait at {where} for lanes {lanes_text(missing_lanes)}"
     if state == GroupState.PARKED:
         return f"wait to meet the other side of a branch at {program.where(pc)}"
+    if program.code[pc, KIND] == Kind.WAIT:
+        return f"wait at {where}{_awaited(slot, w, pc, mask)}"
     return f"at {where}" if program.code[pc, KIND] != Kind.EXIT else "about to exit"

@@ -1,9 +1,9 @@
 """Run a whole grid functionally.
 
-CTAs run one after another in launch order. One that does not finish within its turn (it waits in a loop for another CTA, or
-is just long) stays resident while later ones start, as many as the device would hold at once, and all get their turns. If
-everything that is resident comes back to a state it was in before, byte for byte, it will spin for ever: that is reported as
-a deadlock.
+Clusters (most are of one CTA) run one after another in launch order. One that does not finish within its turn (it waits in a
+loop for another CTA, or is just long) stays resident while later ones start, as many as the device would hold at once, and all
+get their turns. If everything that is resident comes back to a state it was in before, byte for byte, it will spin for ever:
+that is reported as a deadlock.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
@@ -27,23 +28,27 @@ PATIENT_ROUNDS = 4
 
 
 def run_grid(
-    make_slot: Callable[[], CtaSlot], ctas: int, resident: int, progress: Callable[[int, int], None] | None = None
+    make_cluster: Callable[[], Cluster], clusters: int, resident: int, progress: Callable[[int, int], None] | None = None
 ) -> int:
-    """Run all CTAs. ``make_slot`` provides a slot, ``resident`` is how many the device holds at once.
+    """Run all clusters. ``make_cluster`` provides slots for one, ``resident`` is how many the device holds at once.
 
     Returns the warp instructions executed. Raises KernelFault or DeadlockError.
     """
-    return _Run(make_slot, ctas, resident, progress).run()
+    return _Run(make_cluster, clusters, resident, progress).run()
 
 
 class _Run:
     def __init__(
-        self, make_slot: Callable[[], CtaSlot], ctas: int, resident: int, progress: Callable[[int, int], None] | None
+        self,
+        make_cluster: Callable[[], Cluster],
+        clusters: int,
+        resident: int,
+        progress: Callable[[int, int], None] | None,
     ) -> None:
-        self.make_slot, self.ctas, self.resident, self.progress = make_slot, ctas, max(1, resident), progress
-        self.free: list[CtaSlot] = []
-        self.running: deque[CtaSlot] = deque()
-        self.numbers: Iterator[int] = iter(range(ctas))
+        self.make_cluster, self.clusters, self.resident, self.progress = make_cluster, clusters, max(1, resident), progress
+        self.free: list[Cluster] = []
+        self.running: deque[Cluster] = deque()
+        self.numbers: Iterator[int] = iter(range(clusters))
         self.done = 0
         self.instructions = 0
         self.watch = _Watch()
@@ -56,35 +61,37 @@ class _Run:
                 if number is None:
                     pending = False
                     continue
-                slot = self.free.pop() if self.free else self.make_slot()
-                slot.start(number)
+                cluster = self.free.pop() if self.free else self.make_cluster()
+                cluster.start(number)
             else:
-                slot = self.running.popleft()
-                # Every resident CTA is waiting for its turn: the moment to see whether a whole round changed nothing.
-                if (not pending or len(self.running) + 1 >= self.resident) and self.watch.stuck(slot, self.running):
-                    raise deadlock(slot, spinning=True)
-            self._turn(slot)
+                cluster = self.running.popleft()
+                # Every resident cluster is waiting for its turn: the moment to see whether a whole round changed nothing.
+                if (not pending or len(self.running) + 1 >= self.resident) and self.watch.stuck(cluster, self.running):
+                    for one in (cluster, *self.running):
+                        one.settle()
+                    raise deadlock([slot for one in (cluster, *self.running) for slot in one.unfinished], spinning=True)
+            self._turn(cluster)
         return self.instructions
 
-    def _turn(self, slot: CtaSlot) -> None:
-        status = slot.run(TURN)
+    def _turn(self, cluster: Cluster) -> None:
+        status, slot = cluster.run(TURN)
         if status == Outcome.PAUSED:
-            self.running.append(slot)
+            self.running.append(cluster)
         elif status == Outcome.DONE:
-            self.instructions += slot.instructions
+            self.instructions += cluster.instructions
             self.done += 1
-            self.free.append(slot)
+            self.free.append(cluster)
             self.watch.reset()
             if self.progress is not None:
-                self.progress(self.done, self.ctas)
+                self.progress(self.done, self.clusters)
         elif status == Outcome.DEADLOCK:
-            raise deadlock(slot)
+            raise deadlock(cluster.unfinished)
         else:
             raise fault(slot, status)
 
 
 class _Watch:
-    """Finds an endless loop: the state of all resident CTAs and of memory recurs (Brent's cycle detection, a turn a step)."""
+    """Finds an endless loop: the state of all resident clusters and of memory recurs (Brent's algorithm, a turn a step)."""
 
     def __init__(self) -> None:
         self.reset()
@@ -95,20 +102,21 @@ class _Watch:
         self.kept: tuple[int, int] | None = None
         self.first = -1
 
-    def stuck(self, slot: CtaSlot, others: deque[CtaSlot]) -> bool:
-        """Called before a turn; counts a round each time the same CTA is up again."""
+    def stuck(self, cluster: Cluster, others: deque[Cluster]) -> bool:
+        """Called before a turn; counts a round each time the same cluster is up again."""
         if self.first < 0:
-            self.first = slot.number
-        if slot.number != self.first:
+            self.first = cluster.number
+        if cluster.number != self.first:
             return False
         self.rounds += 1
         if self.rounds <= PATIENT_ROUNDS:
             return False
-        now = hash((_state(slot), *(_state(other) for other in others)))
-        if self.kept is not None and self.kept == (now, slot.memory.fingerprint() if now == self.kept[0] else 0):
+        now = hash(tuple(_state(slot) for one in (cluster, *others) for slot in one.unfinished))
+        memory = cluster.slots[0].memory
+        if self.kept is not None and self.kept == (now, memory.fingerprint() if now == self.kept[0] else 0):
             return True
         if self.kept is None or self.rounds >= self.power * 2:
-            self.power, self.kept = self.rounds, (now, slot.memory.fingerprint())
+            self.power, self.kept = self.rounds, (now, memory.fingerprint())
         return False
 
 

@@ -153,7 +153,7 @@ class HostCalls:
         window, offset = address >> machine.WINDOW_BITS, address & ((1 << machine.WINDOW_BITS) - 1)
         if window == machine.LOCAL_WINDOW >> machine.WINDOW_BITS:
             held, at, limit = slot.local, (warp * 32 + lane) * program.local_size + offset, program.local_size
-        elif window == machine.SHARED_WINDOW >> machine.WINDOW_BITS:
+        elif window == (machine.SHARED_WINDOW >> machine.WINDOW_BITS) + int(slot.ctx[machine.RANK]):
             held, at, limit = slot.shared, offset, len(slot.shared)
         else:
             allocation = slot.memory.nearest(address)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.compiled import compiled
-from isa.kernels.planes import as_i32, as_u32, call_kernel, store_i64
-from isa.machine import CLOCK, WARP
+from isa.kernels.planes import as_i32, as_u32, call_kernel, load_i64, store_i64
+from isa.machine import CLOCK, IMPATIENT, WAIT, WARP, YIELD
 from isa.program import EXTRA, FUNCTION, GUARD, KIND, OPERANDS, RECONVERGE, TARGET, Kind
 from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective
@@ -31,6 +31,7 @@ from tcsim.execute.state import (
     COUNT_FULL,
     COUNT_INSTRUCTIONS,
     COUNT_LANES,
+    COUNT_WAITING,
     GroupState,
 )
 from tcsim.execute.transfer import BAD_TARGET, choose
@@ -57,6 +58,7 @@ class Outcome:
     PAUSED = -1  # budget used or recorder full; call again
     DEADLOCK = -2
     HOST_CALL = -3  # the host has something to do for lanes COUNT_LANES; then call again
+    WAITING = -4  # every warp waits, some of them for what another CTA or the machine may yet do
     BAD_BARRIER = 102  # barrier number outside 0..15, or a bad thread count
     BARRIER_TWICE = 103  # threads arrive again at a barrier before it has opened
 
@@ -67,11 +69,11 @@ KERNEL, COLLECTIVE, BRANCH, EXIT = Kind.KERNEL, Kind.COLLECTIVE, Kind.BRANCH, Ki
 BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_REDUCE = Kind.BARRIER_SYNC, Kind.BARRIER_ARRIVE, Kind.BARRIER_REDUCE
 WARP_SYNC, NOTHING, SLEEP = Kind.WARP_SYNC, Kind.NOTHING, Kind.SLEEP
 BRANCH_INDEXED, RETURN, HOST_CALL = Kind.BRANCH_INDEXED, Kind.RETURN, Kind.HOST_CALL
-CONVERGE = Kind.CONVERGE
+CONVERGE, WAITS = Kind.CONVERGE, Kind.WAIT
 NEGATED = 16  # bit of EXTRA of a reducing barrier
 ASK_HOST = Outcome.HOST_CALL
 BAD_BARRIER, BARRIER_TWICE = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE
-DONE, PAUSED, DEADLOCK = Outcome.DONE, Outcome.PAUSED, Outcome.DEADLOCK
+DONE, PAUSED, DEADLOCK, WAITING = Outcome.DONE, Outcome.PAUSED, Outcome.DEADLOCK, Outcome.WAITING
 
 # How long a group runs before another group of its warp gets a turn, and a warp before another warp: threads that spin on
 # something the others must do cannot keep them from doing it.
@@ -143,6 +145,7 @@ def _run_warp(s, program, ctx, w, budget, log):
     used = 0
     g = _next_group(s, w, np.int64(31))
     turn = 0
+    waited = 0  # groups that were asked in vain since the warp last executed something
     while g >= 0 and used < budget:
         pc = np.int64(s.pc[w, g])
         meeting = np.int64(-1)
@@ -211,12 +214,31 @@ def _run_warp(s, program, ctx, w, budget, log):
             word = as_u32(base)[guard >> 1]
             active &= ~word if guard & 1 else word
         kind = row[KIND]
+        if kind == WAITS and active != 0:
+            status = call_kernel(row[FUNCTION], base, np.uint32(active), program.pool + row[OPERANDS], ctx)
+            if status == WAIT:
+                s.counters[COUNT_WAITING] = 1
+                waited += 1
+                after = _next_group(s, w, g)
+                if after == g or waited > 32:
+                    return 0, used
+                g = after
+                turn = 0
+                continue
+            if status != 0 and status != YIELD:
+                return _fault(s, w, pc, status), used
+        waited = 0
         if log is not None:
             if not record(log, s, w, pc, mask, np.uint32(active), base, ctx):
                 return 0, used
         used += 1
         turn += 1
-        if active == 0:
+        if kind == WAITS and active != 0:
+            s.pc[w, g] = pc + 1
+            if status == YIELD:
+                turn = GROUP_TURN
+                budget = min(budget, used)
+        elif active == 0:
             s.pc[w, g] = pc + 1
         elif kind == BRANCH:
             separate(s, w, g, np.uint32(active), row[TARGET], pc + 1, row[RECONVERGE])
@@ -281,13 +303,15 @@ def _fault(s, w, pc, status):
 def run_cta(s, program, ctx, budget, log):
     """Run a CTA for about ``budget`` instructions. Returns an :class:`Outcome` or a fault code.
 
-    Warps take turns in order; each runs until it waits. If no warp can go on, threads parked for the sake of efficiency are let
-    go; if there are none, the CTA is deadlocked.
+    Warps take turns in order; each runs until it waits. If no warp can go on and some wait for what may come from outside, the
+    caller is asked. Else (or if it insists, by the word IMPATIENT) threads parked for the sake of efficiency are let go; if
+    there are none, the CTA is deadlocked.
     """
     left = budget
     s.counters[COUNT_FULL] = 0
     while True:
         progress = False
+        s.counters[COUNT_WAITING] = 0
         for w in range(len(s.live)):
             if s.live[w] == 0:
                 continue
@@ -303,10 +327,12 @@ def run_cta(s, program, ctx, budget, log):
             if left <= 0:
                 return PAUSED
         if not progress and not s.counters[COUNT_FULL]:
+            if s.counters[COUNT_WAITING] and load_i64(ctx + 8 * IMPATIENT) == 0:
+                return WAITING
             for w in range(len(s.live)):
                 if release(s, w):
                     progress = True
             if not progress:
-                return DEADLOCK
+                return WAITING if s.counters[COUNT_WAITING] else DEADLOCK
         elif not progress:
             return PAUSED

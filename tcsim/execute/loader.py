@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.kernels.cache import compile_kernels
-from isa.lower.ir import SymbolRef
-from isa.machine import WORDS
+from isa.lower.ir import SHARED_SYMBOL, SymbolRef
+from isa.machine import WINDOW_BITS, WORDS
 from isa.program import COLUMNS, EXTRA, FUNCTION, KIND, Kind, Program
 from tcsim.execute.interpreter import NativeProgram, run_cta
 from tcsim.execute.state import CtaArrays, new_cta_arrays, reset
@@ -42,18 +42,22 @@ def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None
 @dataclass(frozen=True)
 class LoadedProgram:
     """A program with its native form. ``constants``: (byte offset, 32-bit value) planes to fill in every register block.
-    ``symbols``: device addresses of module variables."""
+    ``shared``: those of them that are addresses in the CTA's own shared memory, and so differ within a cluster. ``symbols``:
+    device addresses of module variables."""
 
     program: Program
     native: NativeProgram
     pool: NDArray[np.int32]
     constants: tuple[tuple[int, int], ...]
+    shared: tuple[int, ...]
     symbols: Mapping[str, int] = field(default_factory=dict)
 
-    def fill_constants(self, arrays: CtaArrays) -> None:
-        """Write the constant planes into the register blocks of a CTA; they keep their values from one CTA to the next."""
+    def fill_constants(self, arrays: CtaArrays, rank: int) -> None:
+        """Write the constant planes into the register blocks of a slot for CTAs of a rank; they keep their values."""
         for offset, value in self.constants:
             arrays.blocks[:, offset // 4 : offset // 4 + 32] = value
+        for offset in self.shared:
+            arrays.blocks[:, offset // 4 : offset // 4 + 32] += np.uint32(rank << WINDOW_BITS)
 
 
 def load_program(
@@ -69,9 +73,12 @@ def load_program(
     code = program.code.copy()
     called = code[:, FUNCTION] >= 0
     code[called, FUNCTION] = by_index[code[called, FUNCTION]]
-    constants = []
+    constants, shared = [], []
     for offset, value, half in program.constants:
-        if isinstance(value, SymbolRef):
+        if isinstance(value, SymbolRef) and value.symbol == SHARED_SYMBOL:
+            value = value.addend >> (32 * half) & 0xFFFF_FFFF
+            shared += [offset] if half == 0 else []
+        elif isinstance(value, SymbolRef):
             value = ((symbols[value.symbol] + value.addend) >> (32 * half)) & 0xFFFF_FFFF
         constants.append((offset, value))
     tables, starts = flatten(program.branch_tables)
@@ -84,4 +91,4 @@ def load_program(
 
         control = control_address()
     native = NativeProgram(code, int(pool.ctypes.data), program.stages, program.stage_at, control)
-    return LoadedProgram(program, native, pool, tuple(constants), symbols)
+    return LoadedProgram(program, native, pool, tuple(constants), tuple(shared), symbols)

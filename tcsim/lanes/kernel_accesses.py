@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.machine import CLOCK, GENERIC, GLOBAL_TIMER, SHARED, SHARED_WINDOW, WINDOW_BITS
+from isa.machine import CLOCK, GENERIC, GLOBAL_TIMER, SHARED, SHARED_BITS, SHARED_WINDOW, WINDOW_BITS
 from isa.program import GUARD, OPERANDS, MemoryAccess, Program, TilePattern
+from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.grid import run_grid
 from tcsim.execute.interpreter import Outcome
@@ -104,15 +105,17 @@ class SharedAccesses(Profiler):
         stops = [pc for pc in found if self._addresses_of(program, pc)]
         counts = np.zeros((len(program), 3), np.int64)
 
-        def make_slot() -> CtaSlot:
+        def make_slot(rank: int) -> CtaSlot:
             recorder = new_recorder(program, geometry.warps, _RECORDS, launch.loaded.native.pool, counts)
             slot = _WatchedSlot(
-                launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, recorder=recorder
+                launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank, recorder=recorder
             )
             slot.watch(found, stops)
             return slot
 
-        executed = run_grid(make_slot, geometry.ctas, max(1, residency.ctas) * sms, progress)
+        size = geometry.cluster_size
+        resident = max(1, residency.ctas * sms // size)
+        executed = run_grid(lambda: Cluster(make_slot, size), geometry.ctas // size, resident, progress)
         self.found = [each for each in found.values() if each.requests]
         return executed
 
@@ -254,7 +257,7 @@ class _WatchedSlot(CtaSlot):
             addresses = self._register(warp, pc, access.operand, access.planes)
             if access.space == GENERIC:
                 first = (lanes & -lanes).bit_length() - 1
-                if int(addresses[first]) >> WINDOW_BITS != SHARED_WINDOW >> WINDOW_BITS:
+                if int(addresses[first]) >> SHARED_BITS != SHARED_WINDOW >> SHARED_BITS:
                     return
         addresses &= (1 << WINDOW_BITS) - 1
         addresses[[lane for lane in range(32) if not lanes >> lane & 1]] = 0

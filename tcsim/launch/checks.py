@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from isa.machine import MOST_CTAS
 from isa.program import Program
 from tcsim.arch import Arch
 from tcsim.errors import LaunchError
 
-__all__ = ["check_launch", "dim3"]
+__all__ = ["check_launch", "cluster_extents", "dim3"]
 
 Dim3 = tuple[int, int, int]
 MAX_GRID = (2**31 - 1, 65535, 65535)
@@ -44,6 +45,32 @@ def check_launch(program: Program, arch: Arch, grid: Dim3, block: Dim3, dynamic_
         raise LaunchError(f"kernel {name}: {threads} threads per CTA, {arch.name} allows {arch.limits.max_threads_per_cta}")
     _check_declared(program, block, threads)
     _check_shared(program, arch, dynamic_shared, opted_in)
+
+
+def cluster_extents(program: Program, arch: Arch, grid: Dim3, asked: Dim3 | None) -> Dim3 | None:
+    """The extents of a cluster in a launch: those that the kernel declares (.reqnctapercluster, ``__cluster_dims__``), or those
+    asked for; None without clusters. Raises LaunchError where the two differ or the device cannot do it."""
+    name = program.name
+    required = program.directives.get("reqnctapercluster")
+    cluster = asked
+    if required:
+        declared: Dim3 = (*required, 1, 1)[:3]  # type: ignore[assignment]
+        if asked is not None and asked != declared:
+            raise LaunchError(f"kernel {name} was compiled for clusters of {declared} (.reqnctapercluster); got {asked}")
+        cluster = declared
+    if cluster is None:
+        if "explicitcluster" in program.directives:
+            raise LaunchError(f"kernel {name} is launched with clusters only (.explicitcluster): give cluster=(2, 1, 1)")
+        return None
+    if arch.sm < 90:
+        raise LaunchError(f"kernel {name}: clusters need sm_90; {arch.name} is sm_{arch.sm}")
+    size = cluster[0] * cluster[1] * cluster[2]
+    most = (program.directives.get("maxclusterrank") or (MOST_CTAS,))[0]
+    if size > most:
+        raise LaunchError(f"kernel {name}: clusters of {size} CTAs; at most {most} here (8 on every device with clusters)")
+    if any(extent % part for extent, part in zip(grid, cluster, strict=True)):
+        raise LaunchError(f"kernel {name}: the grid {grid} is not a whole number of clusters of {cluster}")
+    return cluster
 
 
 def _check_declared(program: Program, block: Dim3, threads: int) -> None:

@@ -10,6 +10,7 @@ import simpy
 from numpy.typing import NDArray
 
 from tcsim.arch import Arch, Timing
+from tcsim.errors import DeviceError
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.loader import LoadedProgram
 from tcsim.execute.recorder import new_recorder
@@ -67,6 +68,11 @@ def run_timed(
     Raises what an untimed run raises (KernelFault, DeadlockError), and DeviceError for an instruction that the chip's
     tables do not price.
     """
+    if geometry.cluster_size > 1:
+        raise DeviceError(
+            f"kernel {loaded.program.name}: timing of clusters of more than one CTA is not modelled yet. Run it without "
+            "profiling"
+        )
     chip, sm_hz, program = timing.chip, timing.clocks.sm_hz, loaded.program
     table = IssueTable(program, timing)
     counters = Counters(len(program), arch.limits.sms)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcsim.execute.accesses import MAX_WORDS
+from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
@@ -67,6 +68,7 @@ class CtaStream:
         self, slot: CtaSlot, starts: Sequence[Segment | None], clock_ns: Callable[[int], int], watch: SpinWatch
     ) -> None:
         self.slot, self._watch = slot, watch
+        self._cluster = Cluster(lambda rank: slot, 1)
         self._starts, self._clock_ns = starts, clock_ns
         assert slot.recorder is not None
         self._recorder = slot.recorder
@@ -74,7 +76,7 @@ class CtaStream:
 
     def start(self, number: int) -> None:
         """Put CTA ``number`` in, with empty buffers."""
-        self.slot.start(number)
+        self._cluster.start(number)
         self._recorder.used[...] = 0
         self._recorder.permits[...] = 0
         self._held.clear()
@@ -150,9 +152,9 @@ class CtaStream:
 
     def _run(self) -> None:
         before = self.slot.instructions
-        status = self.slot.run(_NO_LIMIT)
+        status, _ = self._cluster.run(_NO_LIMIT)
         if status == Outcome.DEADLOCK:
-            raise deadlock(self.slot)
+            raise deadlock([self.slot])
         if status not in (Outcome.DONE, Outcome.PAUSED):
             raise fault(self.slot, status)
         if self.slot.instructions != before:  # not if all its warps only stand before the clock, or have full buffers

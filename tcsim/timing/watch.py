@@ -52,7 +52,7 @@ class SpinWatch:
             return
         places = hash(tuple(resident.arrays.pc.tobytes() for resident in self._resident.values()))
         if self._kept is not None and self._kept[0] == places and self._kept[1] == self._everything():
-            raise deadlock(slot, spinning=True)
+            raise deadlock([slot], spinning=True)
         if self._kept is None or self._rounds >= 2 * self._power:
             self._power = self._rounds
             self._kept = places, self._everything()
