@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from isa.kernels.wrap import KernelSpec
 from isa.ptx.ast import Location
+from isa.sass.control import ControlBits
 
 if TYPE_CHECKING:  # isa.lower makes programs, so it imports this module
     from isa.lower.ir import Parameter, SymbolRef
@@ -115,7 +116,9 @@ class MemoryAccess:
     ``kind``: load, store, atomic, copy (cp.async), matrix_load, matrix_store, tile_load, tile_store. ``space``: as
     :data:`isa.machine.SPACES`. ``size``: bytes per lane (per row for matrix accesses). ``operand``: position of the address
     in the operand row, ``planes`` of its base. ``second_operand``: the shared-memory address of a copy (the first is then the
-    global one), else -1. ``rows``: how many lanes give an address. ``tile``: the pattern of a wmma load or store.
+    global one), else -1. ``rows``: how many lanes give an address. ``tile``: the pattern of a wmma load or store. ``scale``:
+    what the base is multiplied by; ``uniform``: whether a register more is added, whose plane stands behind the offset (both of
+    machine code, whose 32-bit addresses wrap around).
     """
 
     kind: str
@@ -127,6 +130,8 @@ class MemoryAccess:
     second_planes: int = 0
     rows: int = 32
     tile: TilePattern | None = None
+    scale: int = 1
+    uniform: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +167,8 @@ class Program:
     calls may go to, -1 for a function that this kernel cannot reach. ``frames``: bytes of ``local_size`` that are a stack for
     recursive functions. ``notes``: what a report must tell about this program, such as sums
     whose rounding depends on how ptxas unrolls a loop. Of machine code: ``reserved_shared`` bytes at the start of shared
-    memory are the system's, and ``image`` holds the constant banks; parameter offsets count from its start.
+    memory are the system's, and ``image`` holds the constant banks; parameter offsets count from its start; ``control`` has
+    the control bits of each instruction (empty for PTX, None for the exit behind the last).
     """
 
     name: str
@@ -195,6 +201,7 @@ class Program:
     frames: int = 0
     reserved_shared: int = 0
     image: ConstantImage | None = None
+    control: list[ControlBits | None] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.opcodes)

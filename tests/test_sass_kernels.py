@@ -6,6 +6,7 @@ The listings are kept with the tests, so neither ptxas nor a GPU is needed.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,12 @@ import pytest
 
 import tcsim
 from isa.errors import UnsupportedError
+from isa.machine import SHARED, WORDS
+from isa.program import MemoryAccess
 from isa.sass.assemble import Listing
 from tcsim.bundle import Bundle, load_bundle
 from tcsim.errors import DeviceError, UnsupportedWarning
+from tcsim.execute.accesses import MAX_WORDS, access_table, describe
 from tcsim.machine_code import ModuleCode
 from tcsim.module import Function, RawModule
 from tests.test_sass_listing import listing
@@ -145,6 +149,30 @@ def test_the_program_says_what_profilers_need() -> None:
     load = program.memory[program.opcodes.index("LDG.E")]
     assert load is not None
     assert (load.kind, load.size) == ("load", 4)
+    assert len(program.control) == len(program)
+    fma = program.control[at]
+    assert fma is not None
+    assert (fma.stall, fma.yields, fma.wait) == (5, True, 1 << 2)
+
+
+def test_scaled_and_uniform_addresses_reach_the_recorder() -> None:
+    """A wavefront count needs the address of ``[R8.X4+UR4+0x80]``; the recorder computes it in 32 bits."""
+    lanes = np.arange(32, dtype=np.uint32)
+    access = MemoryAccess("load", SHARED, 4, 0, 1, scale=4, uniform=True)
+    blocks = np.stack([lanes, np.full(32, 0xFFFF_FF80, np.uint32)])  # planes 0 and 1
+    program = SimpleNamespace(code=np.zeros((1, 8), np.int64), memory=[access])
+    row = access_table(program)[0]  # type: ignore[arg-type]
+    words = np.zeros(MAX_WORDS, np.int64)
+    pool = np.array([0, 0x80, 128], np.int32)
+    tiles = np.zeros((0, 8), np.int64)
+    everyone = np.uint32(0xFFFF_FFFF)
+    ctx = np.zeros(WORDS, np.int64)
+    arguments = (words, 0, row, tiles, pool.ctypes.data, blocks.ctypes.data, everyone, ctx.ctypes.data)
+    assert describe(*arguments) == 2
+    assert words[0] == 1  # a word per bank
+    blocks[0] *= 2
+    describe(*arguments)
+    assert words[0] == 2
 
 
 def test_devices_that_run_machine_code_share_memory_with_their_twins() -> None:

@@ -7,6 +7,7 @@ A code address is 16 times an instruction's number, device functions following t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -339,25 +340,29 @@ class _Writer:
                 self.pool.append(self._value(item, specs[name], operands[name], 0))
 
     def _access(self, item: Placed, readings: list[tuple[str, ...]], planes: list[int]) -> MemoryAccess | None:
-        """What the timing model must know of an access. Addresses with a scale or a uniform register are left out: the
-        recorder cannot compute them."""
+        """What the timing model must know of an access."""
         assert item.form is not None
         entry = item.form.instruction
-        if not entry.memory or any("uniform" in r or any(s.startswith("scale") for s in r) for r in readings):
+        if not entry.memory:
             return None
         size = entry.width(item.form.params) if entry.width is not None else 4
         places, position = [], 0
-        for spec, width in zip(item.form.operands, planes, strict=True):
+        for spec, width, reading in zip(item.form.operands, planes, readings, strict=True):
             if spec.is_address:
-                places.append((position, width))
-            position += 2 if spec.is_address else spec.count
+                places.append((position, width, reading))
+                position += 2 + ("uniform" in reading)
+            else:
+                position += spec.count
         space = SPACES[entry.state]
+        at, width, reading = places[0]
         if entry.memory == "copy":
-            return MemoryAccess("copy", space, size, places[1][0], places[1][1], places[0][0], places[0][1])
+            (target, target_planes, _), (at, width, reading) = places
+            access = MemoryAccess("copy", space, size, at, width, target, target_planes)
+            return replace(access, scale=_scale(reading), uniform="uniform" in reading)
         rows = 8 * size // 4 if entry.memory.startswith("matrix") else 32
-        return MemoryAccess(
-            entry.memory, space, 16 if entry.memory.startswith("matrix") else size, places[0][0], places[0][1], rows=rows
-        )
+        size = 16 if entry.memory.startswith("matrix") else size
+        access = MemoryAccess(entry.memory, space, size, at, width, rows=rows)
+        return replace(access, scale=_scale(reading), uniform="uniform" in reading)
 
     def _planes_of(self, names: set[tuple[str, int]]) -> tuple[int, ...]:
         """Byte offsets of registers' planes and of predicates' words."""
@@ -408,7 +413,13 @@ class _Writer:
             origins=[""] * (count + 1),
             reserved_shared=reserved,
             image=self.banks.image,
+            control=[*(item.instruction.control for item in self.placed), None],
         )
+
+
+def _scale(reading: tuple[str, ...]) -> int:
+    """What an address's register is multiplied by."""
+    return next((int(step[5:]) for step in reading if step.startswith("scale")), 1)
 
 
 def _highest_registers(placed: list[Placed]) -> dict[str, int]:

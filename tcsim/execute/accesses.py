@@ -32,8 +32,8 @@ BANKS = 32
 MAX_WORDS = 8 * 66
 """Payload words that one instruction can need: a tile of eight registers, each touching up to two sectors a lane."""
 
-# Columns of the access table. TILE: row of the tile table, or -1.
-SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE = range(9)
+# Columns of the access table. TILE: row of the tile table, or -1. SCALE, UNIFORM: as of MemoryAccess.
+SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE, SCALE, UNIFORM = range(11)
 
 # Columns of the tile table; then the steps of rows and, MAX_STEPS further, of columns.
 T_REGISTERS, T_ELEMENTS, T_BITS, T_ROW_MAJOR, T_STRIDE_OPERAND, T_STRIDE, T_COUNT, T_STEPS = range(8)
@@ -41,8 +41,8 @@ MAX_STEPS = 16
 
 
 def access_table(program: Program) -> NDArray[np.int32]:
-    """The memory accesses of a program as integers, int32 [n, 9]; SPACE is -1 where there is none."""
-    table = np.full((len(program.code), 9), -1, np.int32)
+    """The memory accesses of a program as integers, int32 [n, 11]; SPACE is -1 where there is none."""
+    table = np.full((len(program.code), UNIFORM + 1), -1, np.int32)
     tiles = 0
     for pc, access in enumerate(program.memory):
         if access is None:
@@ -57,6 +57,7 @@ def access_table(program: Program) -> NDArray[np.int32]:
             access.rows,
             program.code[pc, OPERANDS],
         )
+        table[pc, SCALE:] = access.scale, access.uniform
         if access.tile is not None:
             table[pc, TILE] = tiles
             tiles += 1
@@ -98,6 +99,8 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
         _addresses(addresses, row[SECOND], row[SECOND_PLANES], operands, base)
         start = _append(words, start, addresses, executing, np.int64(row[SIZE]), np.int64(SHARED), ctx)
     _addresses(addresses, row[OPERAND], row[PLANES], operands, base)
+    if row[SCALE] > 1 or row[UNIFORM]:
+        _complete(addresses, row, operands, base)
     if row[TILE] < 0:
         lanes = executing if row[ROWS] >= 32 else executing & np.uint32((np.int64(1) << row[ROWS]) - 1)
         return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), ctx)
@@ -137,6 +140,18 @@ def _addresses(addresses, operand, planes, operands, base):
         if planes == 2:
             address |= np.int64(high[lane]) << np.int64(32)
         addresses[lane] = address + np.int64(operands[operand + 1])
+
+
+@compiled
+def _complete(addresses, row, operands, base):
+    """Turn ``base + offset`` into ``base * scale + uniform + offset``, in 32 bits unless the base has two planes."""
+    low = as_u32(base + operands[row[OPERAND]])
+    more = as_u32(base + (operands[row[OPERAND] + 2] if row[UNIFORM] else operands[row[OPERAND]]))
+    for lane in range(32):
+        address = addresses[lane] + (row[SCALE] - 1) * np.int64(low[lane])
+        if row[UNIFORM]:
+            address += np.int64(more[lane])
+        addresses[lane] = address if row[PLANES] == 2 else address & np.int64(0xFFFF_FFFF)
 
 
 @compiled
