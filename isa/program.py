@@ -31,8 +31,9 @@ __all__ = [
     "TilePattern",
 ]
 
-FUNCTION_ADDRESSES, FUNCTION_SPACING = 0x7100_0000_0000, 16
-"""Function number n has the address base + 16 n; numbers start at 1. No memory is there."""
+FUNCTION_ADDRESSES, FUNCTION_SPACING = 0x7100_0000_8000, 8
+"""Function number n has the address base + 8 n; numbers start at 1. No memory is there. Machine code reads a word pair of its
+constant bank 2 at the low half of such an address to learn where the function is (:mod:`isa.sass.bank`)."""
 
 
 class Kind:

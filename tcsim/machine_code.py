@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from isa.errors import TcsimError, Unsupported, UnsupportedError
-from isa.lower.ir import Parameter
+from isa.lower.callgraph import function_addresses
+from isa.lower.ir import Parameter, SymbolRef
 from isa.lower.scopes import layout, variable_align, variable_bytes
 from isa.program import Program
 from isa.ptx import ast
@@ -40,6 +41,7 @@ class ModuleCode:
             directives=_directives(function),
             locs=locations_of(function),
             files=self.tree.files,
+            functions=function_addresses(self.tree),
         )
         self._check_symbols(program)
         return program
@@ -48,6 +50,7 @@ class ModuleCode:
         """Raise UnsupportedError for addresses of things that are no variables of the module, such as functions."""
         known = {variable.name for variable in self.tree.variables}
         symbols = [symbol.symbol for _, _, symbol in program.image.symbols] if program.image is not None else []
+        symbols += [value.symbol for _, value, _ in program.constants if isinstance(value, SymbolRef)]
         missing = [Unsupported(name, "its address is not known", 0, program.name) for name in symbols if name not in known]
         if missing:
             raise UnsupportedError(missing, f"machine code of kernel {program.name}")

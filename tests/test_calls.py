@@ -6,7 +6,7 @@ import hashlib
 import struct
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -42,9 +42,9 @@ def call(function: str, argument: str, result: str, guard: str = "") -> str:
     """
 
 
-def launch(bundle: Bundle) -> dict[str, bytes]:
+def launch(bundle: Bundle, execute: Literal["ptx", "machine"] = "ptx") -> dict[str, bytes]:
     """The bytes of every output of a launch."""
-    with tcsim.Device("h200"):
+    with tcsim.Device("h200", execute=execute):
         function = tcsim.RawModule(path=bundle.ptx_path).get_function(bundle.entry)
         values: list[Any] = [tcsim.asarray(v) if isinstance(v, np.ndarray) else v for v in bundle.values()]
         function(bundle.grid, bundle.block, tuple(values))

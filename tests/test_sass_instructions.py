@@ -98,10 +98,10 @@ def test_minima_and_maxima(a: int, b: int, c: int, e: bool) -> None:
 
 
 @few
-@given(a=words, b=words, c=words, acc=bools, kind=st.sampled_from(["U8", "S8"]))
+@given(a=words, b=words, c=words, acc=bools, kind=st.sampled_from(["U8", ""]))
 def test_absolute_differences(a: int, b: int, c: int, acc: bool, kind: str) -> None:
     def parts(x: int) -> list[int]:
-        return [v - 256 * (kind == "S8" and v > 127) for v in x.to_bytes(4, "little")]
+        return [v - 256 * (kind == "" and v > 127) for v in x.to_bytes(4, "little")]
 
     differences = [abs(x - y) for x, y in zip(parts(a), parts(b), strict=True)]
     want = (sum(differences) + c) % WORD if acc else int.from_bytes(bytes(d & 255 for d in differences), "little")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from isa.sass import toolchain
 from isa.sass.assemble import assemble
 from isa.sass.toolchain import AssemblerError, find_nvdisasm, find_ptxas
 from tcsim.cli.app import main
+from tests import test_calls as calls
 from tests import test_contract_fuzz as floats
 from tests.sass_programs import RESULTS, THREADS, inputs, mixed_module, same
 
@@ -93,6 +95,17 @@ def test_verify_compares_all_three(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.count("every byte equals the hardware's") == 2
     assert "saxpy (machine code): 9,596 instructions, hardware 9,596 (+0.000 %)" in out
+
+
+# ------------------------------------------------------------------------------------------------------------------- calls
+
+
+@needs_tools
+@pytest.mark.parametrize("name", sorted(calls.RECORDED))
+def test_calls_and_what_the_machine_provides(name: str) -> None:
+    """Recursion, function pointers in memory and in registers, printf, malloc, assert: as machine code, too."""
+    outputs = calls.launch(calls.LAUNCHES[name], execute="machine")
+    assert {output: hashlib.sha256(data).hexdigest() for output, data in outputs.items()} == calls.RECORDED[name]
 
 
 # -------------------------------------------------------------------------------------------------------------------- fuzz

@@ -8,6 +8,9 @@ what kernels compute with them.)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from isa.errors import Unsupported, UnsupportedError
 from isa.lower.ir import SymbolRef
 from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
@@ -15,7 +18,7 @@ from isa.program import ConstantImage
 from isa.sass.listing import CodeSection, MachineCode
 from isa.sass.sections import Section
 
-__all__ = ["KNOWN", "BankLayout", "lay_out_banks"]
+__all__ = ["KNOWN", "BankLayout", "add_functions", "lay_out_banks"]
 
 BLOCK_AT, GRID_AT = 0x0, 0xC
 SHARED_WINDOW_AT, LOCAL_WINDOW_AT, STACK_TOP_AT, DYNAMIC_SHARED_AT = 0x18, 0x20, 0x28, 0x2C
@@ -30,11 +33,14 @@ stores. No value depends on it."""
 APART = (0x50, 0xD0)
 """Likewise: a generic address from which on 0xb0 bytes do not count as global memory (``isspacep.global``)."""
 
+WORKSPACE = (0x44, 0x48, 0x8C, 0x90)
+"""Bank 0 on sm_90 and before: ``%envreg1`` and ``%envreg2``, the workspace of a cooperative launch, which is none here."""
+
 KNOWN = frozenset(
     {
         *range(BLOCK_AT, GRID_AT + 12, 4),
         *(at + half for at in (SHARED_WINDOW_AT, LOCAL_WINDOW_AT, *DESCRIPTORS, *APART) for half in (0, 4)),
-        *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT),
+        *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, *WORKSPACE),
     }
 )
 """The offsets before the parameters whose contents are known."""
@@ -75,6 +81,33 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
             variables += _variables(section, start, len(content))
     image = ConstantImage(bytes(content), BLOCK_AT, GRID_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, symbols, variables)
     return BankLayout(starts, image)
+
+
+def add_functions(layout: BankLayout, code: CodeSection, functions: Mapping[str, int]) -> None:
+    """Let indirect calls find functions by the addresses that PTX gives them.
+
+    ptxas numbers the functions whose address is taken, uses 8 times the number as the address, and calls what a table at the
+    start of bank 2 has there: the place in the section. Addresses that are in memory are those of PTX here, so the table is
+    continued with them. ``functions``: name to address.
+    """
+    start, image = layout.starts.get(2), layout.image
+    if start is None or image.content[start : start + 8] != _TABLE_START:
+        return
+    places = {address & 0xFFFF_FFFF: _place_in(code, name) for name, address in functions.items()}
+    content = bytearray(image.content)
+    content += bytes(max(0, start + max(places, default=0) + 8 - len(content)))
+    for at, place in places.items():
+        if place is not None:
+            content[start + at : start + at + 8] = place.to_bytes(8, "little")
+    layout.image = replace(image, content=bytes(content))
+
+
+_TABLE_START = (1).to_bytes(8, "little")
+
+
+def _place_in(code: CodeSection, function: str) -> int | None:
+    """Where a function begins in the section of a kernel that has a copy of it."""
+    return code.labels.get(f"${code.name}${function}", code.labels.get(function))
 
 
 def _symbol(text: str, kernel: str) -> SymbolRef:

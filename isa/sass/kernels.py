@@ -63,7 +63,8 @@ _PAIR = {
     "H0_NH1": "np.uint32((({0} >> np.uint32(16)) | ({0} << np.uint32(16))) ^ np.uint32(0x8000))",
 }
 _PART = {"H1": 16, "B1": 8, "B2": 16, "B3": 24}
-_NOTHING_DONE = frozenset({"H1_H0", "H0", "B0", "ROW", "COL", "64"})
+# ``R6.28`` of I2IP: how many low bits of the register stay, which its other modifiers say too.
+_NOTHING_DONE = frozenset({"H1_H0", "H0", "B0", "ROW", "COL", "64", "24", "28"})
 
 
 def read_text(operand: ResolvedOperand, value: str, reading: tuple[str, ...], raw_sign: bool) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from isa.errors import TcsimError
 from isa.sass.control import ControlBits, control_bits
-from isa.sass.operands import Operand, OperandError, Register, parse_operands
+from isa.sass.operands import Operand, Register, parse_operands
 from isa.sass.sections import Section, split_sections
 
 __all__ = ["CodeSection", "ListingError", "MachineCode", "MachineInstruction", "read_listing"]
@@ -86,6 +86,11 @@ class MachineCode:
     data: dict[str, Section]
 
     @property
+    def variables(self) -> set[str]:
+        """Names of the variables that data sections define."""
+        return {name for section in self.data.values() for name in section.symbols() if not name.startswith(".")}
+
+    @property
     def kernels(self) -> list[CodeSection]:
         """Those that can be launched, in the order of the listing."""
         return [section for section in self.code.values() if section.is_kernel]
@@ -123,7 +128,7 @@ def _read_code(section: Section) -> CodeSection:
             second = _SECOND_WORD.match(line)
             if second is None:
                 raise ListingError(f"{code.name}: no second encoding word behind address {pending[0]}: {line.strip()!r}")
-            code.instructions.append(_instruction(code.name, *pending, second[1], ptx_line))
+            code.instructions.append(_instruction(*pending, second[1], ptx_line))
             pending = None
         elif match := _INSTRUCTION.match(line):
             pending = match[1], match[2], match[3]
@@ -138,7 +143,7 @@ def _read_code(section: Section) -> CodeSection:
     return code
 
 
-def _instruction(name: str, address: str, text: str, low: str, high: str, ptx_line: int) -> MachineInstruction:
+def _instruction(address: str, text: str, low: str, high: str, ptx_line: int) -> MachineInstruction:
     guard = None
     body = text.strip("{} ")
     if match := _GUARD.match(body):
@@ -147,15 +152,11 @@ def _instruction(name: str, address: str, text: str, low: str, high: str, ptx_li
         body = body[match.end() :]
     opcode, _, rest = body.partition(" ")
     targets = _TARGETS.search(rest)
-    try:
-        operands = parse_operands(rest)
-    except OperandError as problem:
-        raise ListingError(f"{name}: address {int(address, 16):#x}: {text}: {problem}") from None
     return MachineInstruction(
         int(address, 16),
         opcode,
         guard,
-        operands,
+        parse_operands(rest),
         ptx_line,
         int(low, 16),
         int(high, 16),

@@ -7,14 +7,17 @@ A code address is 16 times an instruction's number, device functions following t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from isa.errors import Unsupported, UnsupportedError
+from isa.instructions.control import HOST_FUNCTIONS
 from isa.kernels.planes import PLANE_BYTES
-from isa.lower.ir import Parameter
+from isa.lower.ir import Parameter, SymbolRef
+from isa.lower.link import STACK_BYTES
 from isa.machine import SPACES
 from isa.program import (
     COLUMNS,
@@ -31,8 +34,9 @@ from isa.program import (
 )
 from isa.ptx import ast
 from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
-from isa.sass.bank import BankLayout, lay_out_banks
+from isa.sass.bank import BankLayout, add_functions, lay_out_banks
 from isa.sass.effects import effects
+from isa.sass.host import RETURN_REGISTER, STUB, argument_registers, host_functions
 from isa.sass.kernels import MachineKernelSpec
 from isa.sass.listing import CodeSection, ListingError, MachineCode, MachineInstruction
 from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Register, Special
@@ -68,11 +72,13 @@ def lower_machine(
     directives: dict[str, tuple[int, ...]],
     locs: dict[int, ast.Location],
     files: dict[int, str],
+    functions: Mapping[str, int] | None = None,
 ) -> Program:
     """The program of a kernel.
 
     sm: the target. parameters: the PTX entry's, offsets counted from the first. directives: the entry's. locs: CUDA position
-    by PTX line; files: their names. Raises KeyError for an unknown kernel, UnsupportedError with everything unsupported.
+    by PTX line; files: their names. functions: the addresses that PTX gives device functions. Raises KeyError for an
+    unknown kernel, UnsupportedError with everything unsupported.
     """
     code = machine.code[kernel]
     placed, starts = place(machine, code)
@@ -80,6 +86,7 @@ def lower_machine(
     if missing:
         raise UnsupportedError(missing, f"machine code of kernel {kernel}")
     writer = _Writer(machine, code, sm, placed, starts)
+    add_functions(writer.banks, code, functions or {})
     return writer.program(parameters, directives, locs, files)
 
 
@@ -103,10 +110,12 @@ _KINDS = {
 class _Writer:
     def __init__(self, machine: MachineCode, code: CodeSection, sm: int, placed: list[Placed], starts: dict[str, int]) -> None:
         self.machine, self.code, self.sm, self.placed, self.starts = machine, code, sm, placed, starts
-        self.owners = owners_of(machine)
+        self.owners, self.variables = owners_of(machine), machine.variables
         # The stack grows down from the end of local memory, and frames are aligned relative to it.
-        self.stack = -(-sum(machine.code[name].stack for name in starts) // STACK_ALIGN) * STACK_ALIGN
+        self.stack = -(-(sum(machine.code[name].stack for name in starts) + _more_stack(placed)) // STACK_ALIGN) * STACK_ALIGN
         self.banks: BankLayout = lay_out_banks(machine, code, self.stack)
+        self.host = host_functions(placed, machine.data.get(".nv.constant4"))
+        self._fill_in_code_addresses()
         self.bank_planes: dict[tuple[int, int], int] = {}
         highest = _highest_registers(placed)
         self.first = {"R": 1, "UR": 1 + highest["R"], "B": 1 + highest["R"] + highest["UR"]}
@@ -116,9 +125,21 @@ class _Writer:
         self.pool: list[int] = []
         self.kernels: list[MachineKernelSpec] = []
         self.kernel_index: dict[str, int] = {}
-        self.constants: list[tuple[int, int, int]] = []
+        self.constants: list[tuple[int, int | SymbolRef, int]] = []
         self.constant_at: dict[tuple[int, int], int] = {}
         self.specials: dict[str, int] = {}
+
+    def _fill_in_code_addresses(self) -> None:
+        """Addresses of functions in the banks are those of their instructions here."""
+        image = self.banks.image
+        content, symbols = bytearray(image.content), []
+        for at, width, symbol in image.symbols:
+            number = self._function(symbol.symbol)
+            if number is None and symbol.symbol not in HOST_FUNCTIONS:  # those that nobody calls stay 0
+                symbols.append((at, width, symbol))
+            elif number is not None:
+                content[at : at + width] = (16 * number).to_bytes(width, "little")
+        self.banks.image = replace(image, content=bytes(content), symbols=symbols)
 
     # --------------------------------------------------------------------------------------------------- places
 
@@ -161,10 +182,19 @@ class _Writer:
 
     def _code_address(self, item: Placed, name: str) -> int:
         """Number of the instruction at a label. Raises ListingError for an unknown one."""
+        if name in self.host:
+            return len(self.placed) + STUB * self.host.index(name)
         section = item.section if name in item.section.labels else self.owners.get(name)
         if section is None:
             raise ListingError(f"{item.section.name}: {item.instruction.text}: unknown label {name}")
         return self.starts[section.name] + section.labels[name] // 16
+
+    def _function(self, name: str) -> int | None:
+        """Number of the first instruction of a function; None if it is none of this program."""
+        if name in self.host:
+            return len(self.placed) + STUB * self.host.index(name)
+        section = self.owners.get(name)
+        return self.starts[section.name] + section.labels[name] // 16 if section and section.name in self.starts else None
 
     # ------------------------------------------------------------------------------------------------- operands
 
@@ -176,6 +206,8 @@ class _Writer:
                 return 4 * SINK_WORD if spec.type.kind == "p" else self.sink_plane * PLANE_BYTES
             if item.instruction.base == "LDGSTS":  # without a predicate everything is copied
                 return self._constant(0xFFFF_FFFF, 1)
+            if item.instruction.base == "LEPC":
+                return self._constant(16 * item.number, planes)
             hidden = {"counted": self.result_plane * PLANE_BYTES, "holds": 4 * RESULT_WORD}
             return hidden.get(spec.name, self._constant(0, planes))
         if isinstance(operand, Register):
@@ -188,6 +220,10 @@ class _Writer:
             return self._constant(_immediate_bits(item.instruction, operand, spec), planes)
         if isinstance(operand, Constant):
             return self._bank(self._bank_place(item, operand), planes)
+        if isinstance(operand, CodeAddress) and operand.symbol in self.variables:
+            at = self._new_planes(1)
+            self.constants.append((at, SymbolRef(operand.symbol, 0), int(operand.half == "hi")))
+            return at
         if isinstance(operand, CodeAddress):
             address = 16 * self._code_address(item, operand.symbol)
             return self._constant(address >> 32 if operand.half == "hi" else address & 0xFFFF_FFFF, planes)
@@ -304,7 +340,7 @@ class _Writer:
             if item.instruction.opcode in ("WARPSYNC.COLLECTIVE", "WARPSYNC.EXCLUSIVE"):
                 row[EXTRA] = 1
         elif control == "jump":
-            register, base = operands["a"], operands["base"]
+            register, base = operands["a"], operands.get("base")
             assert isinstance(register, Register)
             add = self._code_address(item, base.name) if isinstance(base, Label) else 0
             if isinstance(base, Immediate) and base.value is not None:
@@ -364,6 +400,15 @@ class _Writer:
         access = MemoryAccess(entry.memory, space, size, at, width, rows=rows)
         return replace(access, scale=_scale(reading), uniform="uniform" in reading)
 
+    def _host_function(self, name: str, rows: Any) -> None:
+        """The call of the host, then the return to where the caller said."""
+        returned, passed = HOST_FUNCTIONS[name]
+        rows[0, KIND], rows[0, EXTRA], rows[0, OPERANDS] = Kind.HOST_CALL, list(HOST_FUNCTIONS).index(name), 4 * len(self.pool)
+        for register in (*argument_registers(returned), *argument_registers(passed)):
+            self.pool.append(self._register(Register("R", register), 0, 1, False))
+        rows[1, KIND], rows[1, OPERANDS] = Kind.JUMP, 4 * len(self.pool)
+        self.pool += [self._register(Register("R", RETURN_REGISTER), 0, 1, False), 0]
+
     def _planes_of(self, names: set[tuple[str, int]]) -> tuple[int, ...]:
         """Byte offsets of registers' planes and of predicates' words."""
         return tuple(self._register(Register(file, index), 0, 1, False) for file, index in sorted(names) if file != "SB")
@@ -376,10 +421,12 @@ class _Writer:
         files: dict[int, str],
     ) -> Program:
         """The program, once every instruction is written."""
-        count = len(self.placed)
-        code = np.full((count + 1, COLUMNS), -1, np.int64)
+        code = np.full((len(self.placed) + STUB * len(self.host) + 1, COLUMNS), -1, np.int64)
         memory = [self._instruction(item, code[item.number]) for item in self.placed]
+        for number, name in enumerate(self.host):
+            self._host_function(name, code[len(self.placed) + STUB * number :])
         code[-1, KIND] = Kind.EXIT
+        behind = [*(text for name in self.host for text in (f"call.host.{name}", "RET.ABS.NODEC")), "EXIT"]
         base = self.code.parameter_base
         placed = [Parameter(p.name, base + p.offset, p.size, p.align, p.type, p.is_array) for p in parameters]
         reserved = RESERVED_SHARED if self.sm >= 90 else 0
@@ -399,22 +446,31 @@ class _Writer:
             static_shared=max(0, self.code.static_shared - reserved),
             local_size=self.stack,
             directives=directives,
-            opcodes=[*(item.instruction.opcode for item in self.placed), "EXIT"],
-            lines=np.array([*lines, lines[-1] if lines else 0], np.int32),
-            locs=[*(locs.get(line) for line in lines), None],
+            opcodes=[*(item.instruction.opcode for item in self.placed), *behind],
+            lines=np.array([*lines, *[lines[-1] if lines else 0] * len(behind)], np.int32),
+            locs=[*(locs.get(line) for line in lines), *[None] * len(behind)],
             files=files,
-            reads=[*(self._planes_of(reads) for reads, _ in sides), ()],
-            writes=[*(self._planes_of(writes) for _, writes in sides), ()],
-            timing=[*(item.form.instruction.pipe for item in self.placed if item.form is not None), "cbu"],
-            memory=[*memory, None],
+            reads=[*(self._planes_of(reads) for reads, _ in sides), *[()] * len(behind)],
+            writes=[*(self._planes_of(writes) for _, writes in sides), *[()] * len(behind)],
+            timing=[*(item.form.instruction.pipe for item in self.placed if item.form is not None), *["cbu"] * len(behind)],
+            memory=[*memory, *[None] * len(behind)],
             stages=np.zeros(1, np.int32),
-            stage_at=np.full(count + 1, -1, np.int32),
+            stage_at=np.full(len(code), -1, np.int32),
             registers_per_thread=self.code.registers,
-            origins=[""] * (count + 1),
+            origins=[""] * len(code),
             reserved_shared=reserved,
             image=self.banks.image,
-            control=[*(item.instruction.control for item in self.placed), None],
+            control=[*(item.instruction.control for item in self.placed), *[None] * len(behind)],
         )
+
+
+def _more_stack(placed: list[Placed]) -> int:
+    """Bytes for frames of functions, where ptxas does not say how many there will be: R1 moves more than in the beginning."""
+    moves = sum(item.instruction.operands[:1] == (_STACK_POINTER,) and item.instruction.base != "LDL" for item in placed)
+    return STACK_BYTES if moves > 2 else 0
+
+
+_STACK_POINTER = Register("R", 1)
 
 
 def _scale(reading: tuple[str, ...]) -> int:
@@ -424,7 +480,7 @@ def _scale(reading: tuple[str, ...]) -> int:
 
 def _highest_registers(placed: list[Placed]) -> dict[str, int]:
     """How many registers of each file the code uses, vectors and pairs included."""
-    highest = {"R": 1, "UR": 1, "B": 1}
+    highest = {"R": RETURN_REGISTER + 2, "UR": 1, "B": 1}
     for item in placed:
         assert item.form is not None
         wide = max((o.count * max(1, o.type.planes) for o in item.form.operands), default=1)

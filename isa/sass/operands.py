@@ -13,9 +13,9 @@ __all__ = [
     "Label",
     "Memory",
     "Operand",
-    "OperandError",
     "Register",
     "Special",
+    "Strange",
     "parse_operands",
 ]
 
@@ -23,7 +23,7 @@ ZERO = -1
 """Index of RZ and URZ (always zero) and of PT and UPT (always true)."""
 
 
-class OperandError(ValueError):
+class _OperandError(ValueError):
     """Operand text outside what this module reads."""
 
 
@@ -102,7 +102,14 @@ class Special:
     name: str
 
 
-Operand = Register | Immediate | Constant | Memory | Label | CodeAddress | Special
+@dataclass(frozen=True, slots=True)
+class Strange:
+    """What is not understood. No instruction takes it, so one that has it is reported as not supported."""
+
+    text: str
+
+
+Operand = Register | Immediate | Constant | Memory | Label | CodeAddress | Special | Strange
 
 _REGISTER = re.compile(r"(?P<sign>[-!~]*)(?P<bar>\|?)(?P<name>UR\d+|URZ|UP\d|UPT|RZ|R\d+|PT|P\d|SB\d|B\d+)(?P<rest>[\w.|]*)$")
 _INTEGER = re.compile(r"[-+]?0x[0-9a-f]+$|[-+]?\d+$")
@@ -117,8 +124,15 @@ _COMMENT = re.compile(r"\(\*.*?\*\)")
 
 
 def parse_operands(text: str) -> tuple[Operand, ...]:
-    """The operands of an instruction: everything behind its opcode. Raises OperandError."""
-    return tuple(_operand(piece) for piece in _split(_COMMENT.sub("", text)))
+    """The operands of an instruction: everything behind its opcode. What cannot be read is :class:`Strange`."""
+    return tuple(_readable(piece) for piece in _split(_COMMENT.sub("", text)))
+
+
+def _readable(text: str) -> Operand:
+    try:
+        return _operand(text)
+    except _OperandError:
+        return Strange(text)
 
 
 def _split(text: str) -> list[str]:
@@ -178,7 +192,7 @@ def _operand(text: str) -> Operand:
 
 
 def _refuse(text: str) -> NoReturn:
-    raise OperandError(f"cannot read the operand {text!r}")
+    raise _OperandError(f"cannot read the operand {text!r}")
 
 
 def _plain(name: str) -> Register:

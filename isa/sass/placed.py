@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from isa.errors import Unsupported
+from isa.instructions.control import HOST_FUNCTIONS
 from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.sass.bank import KNOWN
 from isa.sass.listing import CodeSection, MachineCode, MachineInstruction
-from isa.sass.operands import Constant, Immediate, Label, Operand, Special
+from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Operand, Special, Strange
 from isa.sass.registry import MachineForm, find_opcode, match_operands
 from isa.sass.specials import SPECIALS
 
@@ -37,6 +38,7 @@ def place(machine: MachineCode, code: CodeSection) -> tuple[list[Placed], dict[s
     starts: dict[str, int] = {}
     placed: list[Placed] = []
     owners = owners_of(machine)
+    variables, known = machine.variables, owners.keys() | HOST_FUNCTIONS.keys()
     queue = [code]
     while queue:
         section = queue.pop(0)
@@ -49,7 +51,7 @@ def place(machine: MachineCode, code: CodeSection) -> tuple[list[Placed], dict[s
                 name = operand.name if isinstance(operand, Label) else getattr(operand, "symbol", "")
                 if name in owners and name not in section.labels:
                     queue.append(owners[name])
-                elif name and name not in owners:
+                elif name and not (name in known or (isinstance(operand, CodeAddress) and name in variables)):
                     placed[-1].unresolved = name
     return placed, starts
 
@@ -61,10 +63,13 @@ def bind(placed: list[Placed], kernel: str) -> list[Unsupported]:
     for item in placed:
         instruction = item.instruction
         forms, why = find_opcode(_opcode(instruction))
+        unread = [o.text for o in instruction.operands if isinstance(o, Strange)]
         strange = [o.name for o in instruction.operands if isinstance(o, Special) and o.name not in SPECIALS]
         unknown = [o.offset for o in instruction.operands if isinstance(o, Constant) and _unknown_place(o, base)]
         if item.unresolved:
             forms, why = [], f"{item.unresolved} is not in the machine code"
+        elif unread:
+            forms, why = [], why or f"its operand {unread[0]} is not known"
         elif strange:
             forms, why = [], f"the special register {strange[0]} is not known"
         elif unknown:

@@ -40,11 +40,19 @@ def bra_conv() -> None:
     """Go to a label if the lanes of ``members`` are all here."""
 
 
+@machine("CALL.REL.NOINC a:b32, base:b32", control="jump", pipe="cbu")
+@machine("CALL.ABS.NOINC a:b32", control="jump", pipe="cbu")
 @machine("RET.REL.NODEC a:b32, base:b32", control="jump", pipe="cbu")
 @machine("RET.ABS.NODEC a:b32, base:b32", control="jump", pipe="cbu")
 @machine("BRX a:b32, base:b32", control="jump", pipe="cbu")
 def ret() -> None:
     """Go to the address in a register, plus a base."""
+
+
+@machine("LEPC d:u64, target:u64?", pipe="cbu")
+def lepc(target):
+    """The address of a place in the code: of this instruction itself, where none is named."""
+    return target
 
 
 @machine("EXIT", control="exit", pipe="cbu")
@@ -131,6 +139,8 @@ def b2r(counted, holds):
 @machine("ERRBAR", control="nothing", pipe="none")
 @machine("CGAERRBAR", control="nothing", pipe="none")
 @machine("CCTL{e}.IVALL", control="nothing", pipe="lsu", e=flag("E"))
+@machine("CCTL{e}.{what} [a]", control="nothing", pipe="lsu", e=flag("E"), what=("PF1", "PF2", "PML2"))
+@machine("CCTLL.{what} [a]", control="nothing", pipe="lsu", what=("PF1", "PF2"))
 def nothing() -> None:
     """Order, hints and waiting for results, all of which an executor that does one instruction after the other keeps."""
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from isa.arith import compare, float32
-from isa.arith.approx import ex2_approx_f16, tanh_approx_f16
+from isa.arith.approx import ex2_approx_f16, ex2_approx_ftz_bf16, tanh_approx_bf16, tanh_approx_f16
 from isa.arith.compare import xorsign_f32
 from isa.arith.float32 import abs_f32, canon_f32, copysign_f32, ftz_f32, sat_f32
 from isa.arith.lane import lane
@@ -164,6 +164,12 @@ def mufu(a, *, fn):
 def mufu_half(a, *, fn):
     """The special-function unit, on a half."""
     return ex2_approx_f16(a) if fn == "EX2" else tanh_approx_f16(a)
+
+
+@machine("MUFU.{fn}.BF16 d:bf16, a:bf16", pipe="xu", fn=("EX2", "TANH"))
+def mufu_bfloat(a, *, fn):
+    """The special-function unit, on a bfloat16."""
+    return ex2_approx_ftz_bf16(a) if fn == "EX2" else tanh_approx_bf16(a)
 
 
 UPPER = {"RCP64H": mufu_rcp64h, "RSQ64H": mufu_rsq64h}

@@ -263,15 +263,15 @@ def vabsdiff(a, b, c):
     return np.uint32((np.int64(a) - np.int64(b) if a > b else np.int64(b) - np.int64(a)) + np.int64(c))
 
 
-@machine("VABSDIFF4.{t}{acc} d:u32, a:u32, b:u32, c:u32", pipe="alu", t=("U8", "S8"), acc=flag("ACC"))
+@machine("VABSDIFF4{t}{acc} d:u32, a:u32, b:u32, c:u32", pipe="alu", t=optional("U8"), acc=flag("ACC"))
 def vabsdiff4(a, b, c, *, t, acc):
-    """The absolute differences of four bytes each; ``.ACC`` adds them up and to ``c``."""
+    """The absolute differences of four bytes each, signed unless ``.U8``; ``.ACC`` adds them up and to ``c``."""
     packed = np.uint32(0)
     total = np.int64(c)
     for byte in range(4):
         x = np.int64((a >> np.uint32(8 * byte)) & np.uint32(0xFF))
         y = np.int64((b >> np.uint32(8 * byte)) & np.uint32(0xFF))
-        if t == "S8":
+        if t == "":
             x, y = x - ((x & 128) << 1), y - ((y & 128) << 1)
         difference = x - y if x > y else y - x
         packed |= np.uint32(difference & 0xFF) << np.uint32(8 * byte)
@@ -424,14 +424,14 @@ def sgxt(a, b, *, unsigned, w):
 
 # ------------------------------------------------------------------------------------------------- narrow integers
 
-LEAST = {"S8": -128, "U8": 0, "S16": -32768, "U16": 0}
-GREATEST = {"S8": 127, "U8": 255, "S16": 32767, "U16": 65535}
-MASK = {"S8": 0xFF, "U8": 0xFF, "S16": 0xFFFF, "U16": 0xFFFF}
-BITS = {"S8": 8, "U8": 8, "S16": 16, "U16": 16}
+BITS = {f"{kind}{bits}": bits for kind in "SU" for bits in (2, 4, 8, 16)}
+LEAST = {t: -(1 << bits - 1) if t[0] == "S" else 0 for t, bits in BITS.items()}
+GREATEST = {t: (1 << bits - 1) - 1 if t[0] == "S" else (1 << bits) - 1 for t, bits in BITS.items()}
+MASK = {t: (1 << bits) - 1 for t, bits in BITS.items()}
 _NARROW = tuple(LEAST)
 
 
-@machine("I2I.{t}.S32.SAT d:u32, a:s32", pipe="xu", t=_NARROW)
+@machine("I2I.{t}.S32.SAT d:u32, a:s32", pipe="xu", t=("S8", "U8", "S16", "U16"))
 def i2i(a, *, t):
     """Clamp to a narrow type."""
     return np.uint32(clamp_s64(np.int64(a), LEAST[t], GREATEST[t]))
@@ -443,4 +443,4 @@ def i2ip(a, b, c, *, t):
     high = np.uint32(clamp_s64(np.int64(a), LEAST[t], GREATEST[t])) & np.uint32(MASK[t])
     low = np.uint32(clamp_s64(np.int64(b), LEAST[t], GREATEST[t])) & np.uint32(MASK[t])
     packed = (high << np.uint32(BITS[t])) | low
-    return packed if BITS[t] == 16 else (c << np.uint32(16)) | packed
+    return packed if BITS[t] == 16 else (c << np.uint32(2 * BITS[t])) | packed

@@ -176,15 +176,16 @@ def ldgsts(dst, src, e, mask, ctx, *, size, zfill):
 WINDOW = {"S": SHARED_WINDOW >> WINDOW_BITS, "L": LOCAL_WINDOW >> WINDOW_BITS}
 
 
-@machine("QSPC.E.{which} p, d:u32, [a]", pipe="lsu", body="warp", which=("S", "L", "G"))
+@machine("QSPC.E.{which} p, d:u32, [a]", pipe="lsu", body="warp", which=("S", "L", "G", "D"))
 def qspc(p, a, mask, *, which):
-    """Whether a generic address lies in a state space."""
+    """Whether a generic address lies in a state space. ``D``, shared memory of another CTA, is not told apart from ``S``, of
+    which programs ask first."""
     for number in range(32):
         window = a[number] >> np.uint64(WINDOW_BITS)
         if which == "G":
             inside = (window != np.uint64(WINDOW["S"])) & (window != np.uint64(WINDOW["L"]))
         else:
-            inside = window == np.uint64(WINDOW[which])
+            inside = window == np.uint64(WINDOW["S" if which == "D" else which])
         if inside:
             p[0] |= np.uint32(1) << np.uint32(number)
     return 0

@@ -66,23 +66,82 @@ def _atomic(template, *names, state="", memory="atomic", **slots):
     )
 
 
+# What shared memory cannot add by itself: lanes whose generic address is there get a false ``p``, and the program does it.
+BY_PROGRAM = ("F32", "F64", "F16x2", "BF16x2")
 _GLOBAL: dict[str, Any] = {"e": flag("E"), "ftz": flag("FTZ"), "rn": flag("RN"), "op": _OPS, **_HINTS}
 
 
 @_atomic("ATOMG{e}.{op}{t}{ftz}{rn}{order}{scope} p, d, [a], b", "d", "b", state="global", **_GLOBAL)
 @_atomic("ATOM{e}.{op}{t}{ftz}{rn}{order}{scope} p, d, [a], b", "d", "b", **_GLOBAL)
 def atom(p, d, a, b, mask, ctx, *, op, t, space):
-    """Read a location, combine it with ``b``, write it back, in one step; ``d`` is what was there before."""
+    """Read a location, combine it with ``b``, write it back, in one step; ``d`` is what was there before, ``p`` whether it was
+    done."""
     for number in range(32):
         if has(mask, number):
             host = locate(ctx, space, a[number], SIZES[t], number)
             if host == 0:
                 return 1
+            shared = in_shared(space, a[number])
+            if op == "ADD" and t in BY_PROGRAM and shared:
+                continue
             old, value = read(host, SIZES[t]), np.uint64(b[number])
-            new = COMBINE[op, t](old, value) if in_shared(space, a[number]) else COMBINE_L2[op, t](old, value)
-            write(host, new, SIZES[t])
+            write(host, COMBINE[op, t](old, value) if shared else COMBINE_L2[op, t](old, value), SIZES[t])
             d[number] = old
+            p[0] |= np.uint32(1) << np.uint32(number)
+    return 0
+
+
+PARTS = {"F16x4": "F16x2", "F16x8": "F16x2", "BF16x4": "BF16x2", "BF16x8": "BF16x2", "F32x2": "F32", "F32x4": "F32"}
+REGISTERS = {"F16x4": 2, "F16x8": 4, "BF16x4": 2, "BF16x8": 4, "F32x2": 2, "F32x4": 4}
+
+
+def _vector(template, *names, state="", **slots):
+    return machine(
+        template,
+        pipe="lsu",
+        body="warp",
+        memory="atomic",
+        state=state,
+        width=lambda p: 4 * REGISTERS[str(p["t"])],
+        operands=lambda p: {name: ("u32", REGISTERS[str(p["t"])]) for name in names},
+        **({"t": tuple(PARTS), "op": ("ADD", "MIN", "MAX")} | slots),
+    )
+
+
+_VECTORS = {name: slot for name, slot in _GLOBAL.items() if name != "op"}
+
+
+@_vector(
+    "ATOMG{e}.{op}.{t}{ftz}{rn}{order}{scope} p, d:u32*2, [a], b:u32*2", "d", "b", state="global", **_VECTORS
+)
+@_vector("ATOM{e}.{op}.{t}{ftz}{rn}{order}{scope} p, d:u32*2, [a], b:u32*2", "d", "b", **_VECTORS)
+def atom_vector(p, d, a, b, mask, ctx, *, op, t, space):
+    """An atomic operation on each of several numbers that follow each other."""
+    for number in range(32):
+        if has(mask, number):
+            host = locate(ctx, space, a[number], 4 * REGISTERS[t], number)
+            if host == 0:
+                return 1
+            for index in range(REGISTERS[t]):
+                old = read(host + 4 * index, 4)
+                write(host + 4 * index, COMBINE_L2[op, PARTS[t]](old, np.uint64(b[index, number])), 4)
+                d[index, number] = old
     p[0] = mask
+    return 0
+
+
+@_vector("REDG{e}.{op}.{t}{ftz}{rn}{order}{scope} [a], b:u32*2", "b", state="global", **_VECTORS)
+@_vector("RED{e}.{op}.{t}{ftz}{rn}{order}{scope} [a], b:u32*2", "b", **_VECTORS)
+def red_vector(a, b, mask, ctx, *, op, t, space):
+    """Combine each of several numbers in memory with one of ``b``."""
+    for number in range(32):
+        if has(mask, number):
+            host = locate(ctx, space, a[number], 4 * REGISTERS[t], number)
+            if host == 0:
+                return 1
+            for index in range(REGISTERS[t]):
+                old = read(host + 4 * index, 4)
+                write(host + 4 * index, COMBINE_L2[op, PARTS[t]](old, np.uint64(b[index, number])), 4)
     return 0
 
 
@@ -151,14 +210,15 @@ def atoms_cas(d, a, b, c, mask, ctx, *, t):
 
 
 @_atomic("ATOMS.CAST.SPIN{t} d, [a], b, c", "d", "b", "c", state="shared")
-def atoms_cast(d, a, b, c, mask, ctx, *, t):
+@_atomic("ATOM.E.CAST.SPIN{t} p, d, [a], b, c", "d", "b", "c")
+def atoms_cast(d, a, b, c, mask, ctx, *, t, space):
     """Write ``c`` if the location holds ``b``; ``d`` is ``b`` if it did, else something else, and the program tries again.
 
     Of lanes that aim at the same place one succeeds at a time, which ascending order of the lanes does by itself.
     """
     for number in range(32):
         if has(mask, number):
-            host = locate(ctx, SHARED, a[number], SIZES[t], number)
+            host = locate(ctx, space, a[number], SIZES[t], number)
             if host == 0:
                 return 1
             old = read(host, SIZES[t])

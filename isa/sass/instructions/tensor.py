@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from isa.instructions.matrix import mma_sp
 from isa.sass.registry import machine
 from isa.spec import flag, optional
 from isa.tensor.forms import find_form
@@ -27,7 +28,8 @@ def _form(params):
     a, b = str(params.get("at") or "f16").lower(), str(params.get("bt") or params.get("at") or "f16").lower()
     accumulator = str(params.get("acc", "S32")).lower()
     saturates, bits = bool(params.get("sat", False)), str(params.get("bits", "")).lower()
-    return find_form("mma", shape, a, b, accumulator, accumulator, saturates, bits, "row", "col")
+    kind = "mma.sp" if params.get("sparse") else "mma"
+    return find_form(kind, shape, a, b, accumulator, accumulator, saturates, bits, "row", "col")
 
 
 def _fragments(form_of):
@@ -47,9 +49,9 @@ def _rule(form_of):
     return rule
 
 
-def _tensor(template, form_of=_form, **slots):
+def _tensor(template, form_of=_form, more="", **slots):
     return machine(
-        f"{template} d:b32*2, a:b32*2, b:b32*2, c:b32*2",
+        f"{template} d:b32*2, a:b32*2, b:b32*2, c:b32*2{more}",
         pipe="tensor",
         body="warp",
         operands=_fragments(form_of),
@@ -90,3 +92,23 @@ def mma(d, a, b, c, *, kernel, numbers):
     """Multiply two small matrices spread over a warp and add a third, as this architecture's tensor core does."""
     KERNELS[kernel](d, a, b, c, numbers)
     return 0
+
+
+def _sparse(template, **slots):
+    return _tensor(template, more=", e:b32, selector:b32", sparse=("SP",), **slots)
+
+
+# How metadata are read is as of ``mma.sp``; that ``sp::ordered_metadata`` allows fewer of them is not seen here.
+_sparse("HMMA.{sparse}.{shape}.{acc}{at}", shape=("1688", "16816", "16832"), acc=("F32", "F16"), at=optional("BF16", "TF32"))(
+    mma_sp
+)
+_sparse(
+    "IMMA.{sparse}.{shape}.{at}.{bt}{sat}", shape=("16832", "16864", "168128"), at=_INTEGERS, bt=_INTEGERS, sat=flag("SAT")
+)(mma_sp)
+_sparse(
+    "QMMA.{sparse}.{shape}.{acc}.{at}.{bt}",
+    shape=("16832", "16864"),
+    acc=("F32", "F16"),
+    at=("E4M3", "E5M2"),
+    bt=("E4M3", "E5M2"),
+)(mma_sp)

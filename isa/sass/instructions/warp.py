@@ -108,6 +108,16 @@ def r2ur(p, d, a, mask):
     return 0
 
 
+@machine("ELECT p, d:u32?, a:pred", pipe="uniform", body="warp")
+def elect(p, d, a, mask):
+    """The lowest executing lane whose ``a`` holds: its number in ``d``, and ``p`` true in that lane only."""
+    leader = first_lane(mask & a)
+    for number in range(32):
+        d[number] = leader
+    p[0] = np.uint32(1) << np.uint32(leader)
+    return 0
+
+
 @machine("MOVM.16.MT88 d:u32, a:u32", pipe="lsu", body="warp")
 def movm(d, a, mask):
     """Transpose an 8x8 tile of 16-bit elements held in registers."""
