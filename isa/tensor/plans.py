@@ -34,9 +34,11 @@ from isa.tensor.mma_sparse import (
     mma_sparse_integer,
 )
 from isa.tensor.operands import FormatNumbers, format_numbers
+from isa.tensor.panels import PanelNumbers
 from isa.tensor.rules import Rule, find_rule
 
-__all__ = ["Call", "MetadataError", "Plan", "Registers", "execute", "float_numbers", "make_plan", "metadata_numbers"]
+__all__ = ["Call", "MetadataError", "Plan", "Registers", "execute", "float_numbers", "make_plan", "metadata_numbers",
+           "panel_numbers"]
 
 NO_FLOOR = -400
 """Stands for no floor of emax: below the exponent of every product and accumulator (-252), and 2^(NO_FLOOR - F) is
@@ -108,6 +110,14 @@ def float_numbers(rule: Rule, m: int, k: int, a: str, b: str, c: str, d: str) ->
         b=_format_numbers(b, rule),
         step=_step_numbers(rule),
     )
+
+
+def panel_numbers(rule: Rule, products: int, a: str, b: str) -> PanelNumbers:
+    """The constants of :func:`~isa.tensor.panels.panel_step` for steps of ``products`` terms under a fused rule."""
+    step = _step_numbers(rule)
+    # sixteen terms below 2^27 fit int32, of operands with ten fraction bits or fewer
+    summed, least = min(products, 16), -14 if step.half else -126
+    return PanelNumbers(products, summed, least, _format_numbers(a, rule), _format_numbers(b, rule), step)
 
 
 def metadata_numbers(form: MmaForm, ordered: bool, sm: int) -> MetadataNumbers:
