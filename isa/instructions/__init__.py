@@ -22,6 +22,7 @@ from isa.instructions import (
     mufu,
     video,
     warp,
+    wgmma,
     wmma,
 )
 
@@ -47,5 +48,6 @@ __all__ = [
     "mufu",
     "video",
     "warp",
+    "wgmma",
     "wmma",
 ]

@@ -54,7 +54,7 @@ def kernel_address(spec: CompiledSpec) -> int:
     source = _source(spec)
     loaded = _loaded.get(source)
     if loaded is None:
-        loaded = _loaded[source] = _load(spec.form.name, source)
+        loaded = _loaded[source] = _load(source)
     return int(loaded.kernel.address)
 
 
@@ -71,7 +71,8 @@ def compile_kernels(specs: Iterable[CompiledSpec], progress: Progress | None = N
     return out
 
 
-def _load(name: str, source: str) -> Any:
+def _load(source: str) -> Any:
+    name = source.partition(" (generated)")[0].removeprefix('"""')
     imported = sources_hash(re.findall(r"^from ([\w.]+) import", source, re.MULTILINE))
     digest = hashlib.sha256((imported + source).encode()).hexdigest()[:16]
     module_name = f"{re.sub(r'[^A-Za-z0-9]+', '_', name)}_{digest}"

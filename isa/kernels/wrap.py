@@ -21,7 +21,7 @@ from isa.kernels.specialize import Specialized, specialize
 from isa.machine import YIELD
 from isa.spec.registry import Form, ResolvedOperand
 
-__all__ = ["KernelSpec", "LaneKernel", "WarpKernel", "kernel_source", "operand_slots"]
+__all__ = ["KernelSpec", "LaneKernel", "PlanesKernel", "WarpKernel", "kernel_source", "operand_slots"]
 
 
 class KernelSpec(Struct, frozen=True, eq=False):
@@ -58,8 +58,8 @@ def kernel_source(spec: KernelSpec) -> str:
     if entry.function is None:
         raise ValueError(f"{form.name} is executed by the machine, not by a kernel")
     special = specialize(entry.function, {**form.params, **spec.constants, **_widths(spec)})
-    writer = LaneKernel(spec, special) if entry.body == "lane" else WarpKernel(spec, special)
-    return writer.module()
+    writers = {"lane": LaneKernel, "warp": WarpKernel, "planes": PlanesKernel}
+    return writers[entry.body](spec, special).module()
 
 
 def _widths(spec: KernelSpec) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class _Kernel:
     def module(self) -> str:
         self.body()
         lines = [
-            f'"""{self.spec.form.name} (generated)"""',
+            f'"""{self.title} (generated)"""',
             "import numpy as np",
             "from numba import cfunc, njit",
             "from isa.kernels.planes import as_f32, as_i32, as_u32",
@@ -114,6 +114,10 @@ class _Kernel:
             "",
         ]
         return "\n".join(lines)
+
+    @property
+    def title(self) -> str:
+        return self.spec.form.name
 
     def body(self) -> None:
         raise NotImplementedError
@@ -297,3 +301,17 @@ class WarpKernel(_Kernel):
             self.emit(f"lo[lane] = np.uint32({value})", 3)
             if self._wide(operand):
                 self.emit(f"hi[lane] = np.uint32({value} >> np.uint64(32))", 3)
+
+
+class PlanesKernel(_Kernel):
+    """A body that finds its operands itself. Forms that differ in nothing else share one source."""
+
+    @property
+    def title(self) -> str:
+        assert self.spec.form.instruction.function is not None
+        return self.spec.form.instruction.function.__name__
+
+    def body(self) -> None:
+        given = {"registers": "R"}
+        arguments = ", ".join(given.get(name, name) for name in self.special.arguments)
+        self.emit(f"return np.int32(body({arguments}))")

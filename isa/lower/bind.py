@@ -56,9 +56,21 @@ def unsupported_in(function: ast.Function, module: ast.Module | None = None) -> 
         for statement in walk(each.body):
             if isinstance(statement, ast.Instruction):
                 forms, reason = find(statement.opcode)
-                if not forms:
+                if forms and module is not None:
+                    reason = _wrong_target(forms, module.target)
+                if reason:
                     found.append(Unsupported(statement.opcode, reason, statement.line, each.name))
     return found
+
+
+def _wrong_target(forms: list[Form], target: str) -> str:
+    """Why a module for a target cannot have an opcode, "" if it can."""
+    targets = forms[0].instruction.targets
+    if not targets or target in targets:
+        return ""
+    only = " and ".join(targets)
+    section = forms[0].instruction.section
+    return f"exists on {only} only, and the module is for {target} (PTX ISA {section}). Try compiling for {targets[0]}"
 
 
 def bind_kernel(module: ast.Module, name: str) -> Kernel:
@@ -283,7 +295,7 @@ class Binder:
         args: dict[str, Arg] = {}
         for spec in form.operands:
             if spec.name in form.instruction.hidden:
-                args[spec.name] = self._carry_flag()
+                args[spec.name] = self._hidden(spec, form, args)
                 continue
             operand = operands[spec.name]
             args[spec.name] = None if operand is None else self._operand(operand, spec, form, node, scope)
@@ -353,6 +365,13 @@ class Binder:
         if specials.is_special(operand.name):
             return Special(operand.name.lstrip("%"))
         raise self.error(f"{operand.name} is not declared in this or an enclosing block", node)
+
+    def _hidden(self, spec: ResolvedOperand, form: Form, args: dict[str, Arg]) -> Arg:
+        """An operand that the text does not have."""
+        numbers = form.instruction.numbers
+        if spec.name == "numbers" and numbers is not None:
+            return tuple(Const(number & 0xFFFF_FFFF) for number in numbers(form.params))
+        return self._carry_flag() if spec.type.kind == "p" else args["d"]
 
     def _carry_flag(self) -> VReg:
         """The condition code register's carry flag: one per thread, outside every scope (PTX ISA 9.7.2)."""

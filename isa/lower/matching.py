@@ -66,10 +66,22 @@ def _shape_mismatch(form: Form, spec: ResolvedOperand, operand: ast.Operand) -> 
         return "" if isinstance(operand, ast.Address) else f"operand {spec.name} must be an address in []"
     if isinstance(operand, ast.Address):
         return f"operand {spec.name} is not an address"
+    if form.instruction.immediates is not None:
+        allowed = form.instruction.immediates(form.params).get(spec.name, ())
+        if allowed and not _is_allowed(operand, allowed, spec):
+            return f"operand {spec.name} must be {' or '.join(map(str, allowed))}" + (
+                ", or a predicate" if spec.type.kind == "p" else ", as a constant"
+            )
     count = len(operand.elements) if isinstance(operand, ast.Vector) else 1
     if count != spec.count:
         return f"operand {spec.name} takes {spec.count} register(s), {count} given"
     return ""
+
+
+def _is_allowed(operand: ast.Operand, allowed: tuple[int, ...], spec: ResolvedOperand) -> bool:
+    if not isinstance(operand, ast.Immediate):
+        return spec.type.kind == "p"
+    return operand.kind == "int" and operand.value in allowed
 
 
 def immediate_bits(immediate: ast.Immediate, type_: ScalarType) -> int:

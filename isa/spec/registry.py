@@ -13,6 +13,10 @@ Three kinds of body:
     ``x[i, lane]`` for a vector, a mask word for a predicate source, a one-word array for a predicate destination,
     64-bit addresses for ``[a]``. A parameter called ``mask`` is the set of executing lanes, ``ctx`` the machine
     (:mod:`isa.machine`). It returns 0, or a fault code.
+``planes``
+    A function over the operands of a whole warp where they lie, for instructions of a hundred registers: ``registers`` is the
+    host address of the register block, ``operands`` that of the row of byte offsets (:mod:`isa.kernels.wrap`). It returns 0,
+    or a fault code.
 ``control``
     No body: the executor does it (branches, exits, barriers). ``control`` names what (:class:`isa.program.Kind`).
 """
@@ -66,6 +70,9 @@ class Instruction(Struct, frozen=True, eq=False):
     arch_rule: Callable[[Params, int], dict[str, Any]] | None
     relaxed: tuple[str, ...]
     hidden: tuple[str, ...]
+    numbers: Callable[[Params], tuple[int, ...]] | None
+    immediates: Callable[[Params], dict[str, tuple[int, ...]]] | None
+    targets: tuple[str, ...]
     note: str
     waits: bool
 
@@ -127,6 +134,9 @@ def instruction(
     arch_rule: Callable[[Params, int], dict[str, Any]] | None = None,
     relaxed: tuple[str, ...] = (),
     hidden: tuple[str, ...] = (),
+    numbers: Callable[[Params], tuple[int, ...]] | None = None,
+    immediates: Callable[[Params], dict[str, tuple[int, ...]]] | None = None,
+    targets: tuple[str, ...] = (),
     note: str = "",
     waits: bool = False,
     **slots: Slot | tuple[str, ...],
@@ -134,7 +144,7 @@ def instruction(
     """Register an instruction. The decorated function is its meaning and its documentation.
 
     template: see :mod:`isa.spec.pattern`. timing: key of the arch tables, or a function of the parameters. section: of the
-    PTX ISA. body: ``lane`` or ``warp``. control: what the executor does, for an instruction without a body. sm, ptx: first
+    PTX ISA. body: ``lane``, ``warp`` or ``planes``. control: what the executor does, for an instruction without a body. sm, ptx: first
     target and PTX version that have it. inputs: which values the generated tests draw. collective: the operand holding the
     member mask, or ``"warp"`` for ``.aligned`` instructions that every live lane of the warp must execute together. memory:
     ``load``, ``store``, ``atomic``, ``copy``, ``matrix_load`` or ``matrix_store`` if it touches memory through ``[a]``.
@@ -142,7 +152,10 @@ def instruction(
     name (a template writes ``*n`` for a count that only this knows). arch_rule: further parameters that depend on the target
     (SM number), such as tensor-core arithmetic. relaxed: operands whose register may be wider than the type (PTX ISA 9.4.1:
     ld, st, cvt). hidden: operands that the text does not have: predicates that stand for the carry flag ``CC.CF`` (PTX ISA
-    9.7.2). waits: its ``warp`` body may return :data:`isa.machine.WAIT` or ``YIELD``. Slots are keyword arguments.
+    9.7.2), what ``d`` holds before, and constants called ``numbers``, which the function of that name gives. immediates: operands
+    that are constants, with the values they may have; a predicate may be a register as well. targets: the only targets that have
+    it, such as ``sm_90a``; empty for every one from ``sm`` on. waits: its ``warp`` body may return :data:`isa.machine.WAIT` or
+    ``YIELD``. Slots are keyword arguments.
     """
     made = {name: value if isinstance(value, Slot) else Slot(tuple(value)) for name, value in slots.items()}
 
@@ -164,6 +177,9 @@ def instruction(
             arch_rule=arch_rule,
             relaxed=relaxed,
             hidden=hidden,
+            numbers=numbers,
+            immediates=immediates,
+            targets=targets,
             note=note or inspect.getdoc(function) or "",
             waits=waits,
         )

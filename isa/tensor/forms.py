@@ -23,8 +23,8 @@ class MmaForm(Struct, frozen=True):
     """One matrix instruction.
 
     ``instruction`` is ``mma``, ``mma.sp`` (with or without ``::ordered_metadata``, which is an assertion about an operand and
-    changes no result) or ``wmma``; ``a``, ``b``, ``c``, ``d`` the PTX element types. ``bit_operation`` is ``xor`` or ``and``
-    for b1 operands. ``a_layout`` and ``b_layout`` matter only to ``m8n8k4`` with f16 operands: every other form has its
+    changes no result), ``wmma``, ``wgmma`` or ``wgmma.sp`` (of :mod:`isa.tensor.wgmma_forms`); ``a``, ``b``, ``c``, ``d`` the
+    PTX element types. ``bit_operation`` is ``xor`` or ``and`` for b1 operands. ``a_layout`` and ``b_layout`` matter only to ``m8n8k4`` with f16 operands: every other form has its
     fragments in one order, which for ``mma`` is named ``row`` and ``col``, and which ``wmma.load`` produces from either.
     ``rounding`` is ``rz``, ``rm`` or ``rp`` for f64 operands, and empty for ``rn`` and for all other types. ``sm`` is the
     first architecture with the form.
@@ -57,7 +57,7 @@ class MmaForm(Struct, frozen=True):
     @property
     def is_sparse(self) -> bool:
         """Whether A holds only half of the elements of its rows."""
-        return self.instruction == "mma.sp"
+        return self.instruction.endswith(".sp")
 
     @property
     def stored_k(self) -> int:
@@ -73,6 +73,9 @@ class MmaForm(Struct, frozen=True):
         ending = f".{self.bit_operation}.popc" if self.bit_operation else ""
         saturate = ".satfinite" if self.satfinite else ""
         rounding = f".{self.rounding}" if self.rounding else ""
+        if self.instruction.startswith("wgmma"):
+            opcode = self.instruction.replace("wgmma", "wgmma.mma_async")
+            return f"{opcode}.sync.aligned.{self.shape}{saturate}.{self.d}.{self.a}.{self.b}{ending}"
         opcode = f"{self.instruction}.sync.{self.shape}.{self.a_layout}.{self.b_layout}"
         return f"{opcode}{rounding}{saturate}.{self.d}.{self.a}.{self.b}.{self.c}{ending}"
 

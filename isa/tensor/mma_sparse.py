@@ -25,8 +25,8 @@ from isa.tensor.operands import Operands, decode_words, load_tile_32, order_a, o
 from isa.tensor.simd import load8, load_repeated, splat, store8
 
 __all__ = [
-    "MetadataNumbers", "SparseFloatNumbers", "SparseIntegerNumbers", "bad_metadata", "mma_sparse_float",
-    "mma_sparse_integer",
+    "MetadataNumbers", "SparseFloatNumbers", "SparseIntegerNumbers", "bad_metadata", "chosen_unit", "mma_sparse_float",
+    "mma_sparse_integer", "row_codes",
 ]  # fmt: skip
 
 _MAX_ROW = 32  # elements of a stored row; of its words, eight are read from the last four on
@@ -64,7 +64,7 @@ class SparseIntegerNumbers(NamedTuple):
 
 
 @inlined
-def _codes(row: int, metadata: Any, selector: int, p: MetadataNumbers) -> Any:
+def row_codes(row: int, metadata: Any, selector: int, p: MetadataNumbers) -> Any:
     """The codes of a row, first unit lowest (:func:`isa.tensor.metadata.metadata_fragment` says where they are)."""
     first = 4 * (row & 7) + p.lanes * selector
     codes = np.uint64(0)
@@ -85,7 +85,7 @@ def bad_metadata(metadata: Any, selector: int, p: MetadataNumbers) -> Any:
     if p.allowed == 0xFFFF:
         return -1
     for row in range(16):
-        codes = _codes(row, metadata, selector, p)
+        codes = row_codes(row, metadata, selector, p)
         for unit in range(0, p.units, 2):
             pair = (codes >> np.uint64(2 * unit)) & np.uint64(15)
             if (np.uint64(p.allowed) >> pair) & np.uint64(1) == 0:
@@ -97,7 +97,7 @@ def bad_metadata(metadata: Any, selector: int, p: MetadataNumbers) -> Any:
 
 
 @inlined
-def _unit(codes: Any, unit: int) -> Any:
+def chosen_unit(codes: Any, unit: int) -> Any:
     """The unit of a column of B that a stored unit meets."""
     return 4 * (unit >> 1) + np.int64((codes >> np.uint64(2 * unit)) & np.uint64(3))
 
@@ -109,7 +109,7 @@ def _gather_words(chosen: Any, b_rows: Any, codes: Any, words: int, p: MetadataN
     for w in range(words):
         word = splat(0, np.uint32)
         for i in range(per_word):
-            unit = _unit(codes, (w << p.word_shift) + i)
+            unit = chosen_unit(codes, (w << p.word_shift) + i)
             source = load8(b_rows, (unit >> p.word_shift) * 8)
             word = word | (((source >> ((unit & (per_word - 1)) * p.unit_bits)) & mask) << (i * p.unit_bits))
         store8(chosen, w * 8, word)
@@ -120,7 +120,7 @@ def _source(codes: Any, w: int, e: int, words: int, p: MetadataNumbers) -> Any:
     """Where the element of B that meets element ``e`` of stored word ``w`` is in arrays of elements of B."""
     per_word = 1 << p.word_shift
     pairs = p.elements >> 1  # 1 where a unit is a pair of elements
-    unit = _unit(codes, (w << p.word_shift) + (e >> pairs))
+    unit = chosen_unit(codes, (w << p.word_shift) + (e >> pairs))
     position = (unit & (per_word - 1)) * p.elements + (e & pairs)
     return (position * 2 * words + (unit >> p.word_shift)) * 8
 
@@ -152,7 +152,7 @@ def mma_sparse_float(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: in
     for i in range(_MAX_ROW):
         row_words[i] = 0
     for row in range(dense.m):
-        codes = _codes(row, metadata, selector, p.metadata)
+        codes = row_codes(row, metadata, selector, p.metadata)
         _gather_words(chosen, b_rows, codes, words, p.metadata)
         if p.metadata.elements == 0:  # the halves of an element may come from two
             found = decode_words(row_b_significand, row_b_exponent, chosen, 8 * words, per_word, dense.b, np.float32(1))
@@ -192,7 +192,7 @@ def mma_sparse_integer(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: 
     unpack(b_elements, b_rows, 16 * words, dense.bits, dense.b_signed)
     load_tile_32(tile, c, dense.m)
     for row in range(dense.m):
-        codes = _codes(row, metadata, selector, p.metadata)
+        codes = row_codes(row, metadata, selector, p.metadata)
         total = splat(0, np.int32)
         for e in range(per_word):
             for w in range(words):

@@ -37,8 +37,10 @@ from isa.tensor.operands import FormatNumbers, format_numbers
 from isa.tensor.panels import PanelNumbers
 from isa.tensor.rules import Rule, find_rule
 
-__all__ = ["Call", "MetadataError", "Plan", "Registers", "execute", "float_numbers", "make_plan", "metadata_numbers",
-           "panel_numbers"]
+__all__ = [
+    "Call", "MetadataError", "Plan", "Registers", "execute", "float_numbers", "make_plan", "metadata_numbers",
+    "panel_numbers",
+]  # fmt: skip
 
 NO_FLOOR = -400
 """Stands for no floor of emax: below the exponent of every product and accumulator (-252), and 2^(NO_FLOOR - F) is

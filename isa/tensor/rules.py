@@ -46,7 +46,7 @@ FAMILIES = {
 
 class Rule(Struct, frozen=True):
     """One row. ``sm`` is 10 * major + minor; ``instruction`` is ``mma``, ``mma.m8n8k4`` (f16 only), ``mma.rounded``
-    (``mma`` and ``wmma`` with ``.rz``, ``.rm`` or ``.rp``), ``mma.sp``, ``wmma`` or ``wgmma``; ``d`` the PTX type of the
+    (``mma`` and ``wmma`` with ``.rz``, ``.rm`` or ``.rp``), ``mma.sp``, ``wmma``, ``wgmma`` or ``wgmma.sp``; ``d`` the PTX type of the
     result; ``nan`` the bits of every NaN result, None where NaNs keep their payload or there are none."""
 
     sm: int
@@ -92,6 +92,7 @@ _WGMMA_15 = _WGMMA + "; floor: any down from -15 fits"
 _WGMMA_19 = _WGMMA + "; floor: any down from -19 fits"
 _WGMMA_124 = _WGMMA + "; floor: any down from -124 fits"
 _WGMMA_126 = _WGMMA + "; floor: any down from -126 fits"
+_WGMMA_SPARSE = "the row of wgmma, applied to what A stores; no recordings"
 _SIM = "MMA-Sim (arXiv 2511.10909), tables 4 and 5"
 _SIM_75 = _SIM + "; floor as on sm_80, a guess"
 _SIM_120 = _SIM + "; floor as on sm_90, a guess"
@@ -149,6 +150,13 @@ _FUSED = (
     ((90,),      "wgmma",      "fp8",  "f32", 32, 13, -133,  "e8m13", "verified",  _WGMMA_126),
     ((90,),      "wgmma",      "fp8",  "f16", 32, 13, -21,   "f16",   "verified",  _WGMMA_19),
 
+    ((90,),      "wgmma.sp",   "f16",  "f32", 16, 25, -133,  "f32",   "hypothesis", _WGMMA_SPARSE),
+    ((90,),      "wgmma.sp",   "f16",  "f16", 16, 25, -21,   "f16",   "hypothesis", _WGMMA_SPARSE),
+    ((90,),      "wgmma.sp",   "bf16", "f32", 16, 25, -133,  "f32",   "hypothesis", _WGMMA_SPARSE),
+    ((90,),      "wgmma.sp",   "tf32", "f32",  8, 25, -133,  "f32",   "hypothesis", _WGMMA_SPARSE),
+    ((90,),      "wgmma.sp",   "fp8",  "f32", 32, 13, -133,  "e8m13", "hypothesis", _WGMMA_SPARSE),
+    ((90,),      "wgmma.sp",   "fp8",  "f16", 32, 13, -21,   "f16",   "hypothesis", _WGMMA_SPARSE),
+
     ((100,),     "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _B200),
     ((100,),     "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _B200),
     ((100,),     "mma",        "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _B200),
@@ -202,6 +210,7 @@ _EXACT_ROWS = (
     ((90,),                      "mma",        "b1",   "s32", "integer", None, "verified",  _H200),
     ((90,),                      "wgmma",      "int8", "s32", "integer", None, "verified",  _WGMMA),
     ((90,),                      "wgmma",      "b1",   "s32", "integer", None, "verified",  _WGMMA),
+    ((90,),                      "wgmma.sp",   "int8", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "int8", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "int4", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "b1",   "s32", "integer", None, "published", _EXACT),
@@ -240,7 +249,7 @@ RULES: dict[tuple[int, str, str, str], Rule] = {(r.sm, r.instruction, r.family, 
 def find_rule(sm: int, instruction: str, family: str, d: str) -> Rule:
     """The rule for an architecture (10 * major + minor), instruction class, operand family and result type.
 
-    ``wmma`` is composed of ``mma`` and has rows of its own only where it differs; ``mma.sp`` has its own throughout. An
+    ``wmma`` is composed of ``mma`` and has rows of its own only where it differs; the sparse ones have theirs throughout. An
     architecture between two listed ones follows the one below it within the same major version. Raises
     :class:`NoRuleError`.
     """
