@@ -32,7 +32,7 @@ def test_rows_are_well_formed() -> None:
         assert rule.family in FAMILIES.values()
         assert rule.status in ("verified", "published", "hypothesis")
         assert rule.source
-        assert rule.instruction in ("mma", "mma.m8n8k4", "mma.rounded", "mma.sp", "wmma", "wgmma")
+        assert rule.instruction in ("mma", "mma.m8n8k4", "mma.rounded", "mma.sp", "wmma", "wgmma", "wgmma.sp")
         if rule.method.startswith("fused"):
             assert rule.output in (("f16",) if rule.d == "f16" else ("f32", "e8m13"))
             assert rule.nan == (0x7FFF if rule.d == "f16" else 0x7FFFFFFF)

@@ -15,7 +15,7 @@ from isa.tensor.forms import NoFormError
 from isa.tensor.metadata import metadata_layout
 from isa.tensor.wgmma_entries import flat, wgmma_bits_entry, wgmma_float_entry, wgmma_integer_entry
 from isa.tensor.wgmma_forms import WGMMA_FORMS, find_wgmma_form, transposable, wgmma_target
-from isa.tensor.wgmma_plans import accumulator_registers, make_wgmma_plan, operand_order
+from isa.tensor.wgmma_plans import accumulator_registers, make_wgmma_plan
 
 _ENTRIES = {"wgmma_float": wgmma_float_entry, "wgmma_integer": wgmma_integer_entry, "wgmma_bits": wgmma_bits_entry}
 
@@ -87,7 +87,7 @@ def _immediates(params):
     """Constants and their values (PTX ISA 9.7.15.5.2, 9.7.15.6.4)."""
     form = _form(params)
     selectors = tuple(range(metadata_layout(form).selectors)) if form.is_sparse else ()
-    flags = {name: (0, 1) for name in ("scale_d", "trans_a", "trans_b")}
+    flags = dict.fromkeys(("scale_d", "trans_a", "trans_b"), (0, 1))
     return {**flags, "scale_a": (-1, 1), "scale_b": (-1, 1), "selector": selectors}
 
 

@@ -27,7 +27,7 @@ from isa.lower.ir import (
     SymbolRef,
     VReg,
 )
-from isa.lower.matching import immediate_bits, match_operands, names_in
+from isa.lower.matching import Mismatch, immediate_bits, match_operands, names_in
 from isa.lower.parameters import Writer, parameter_cells
 from isa.lower.scopes import Cells, LabelRef, Scope, Symbol, layout, variable_align, variable_bytes
 from isa.ptx import ast
@@ -263,15 +263,16 @@ class Binder:
         if self.routine is not None and node.opcode in ("ret", "ret.uni"):
             bind_return(self, node, scope)
             return
-        reasons: list[str] = []
+        reasons: list[Mismatch] = []
         for form in forms:
             matched = match_operands(form, node.operands)
-            if isinstance(matched, str):
+            if isinstance(matched, Mismatch):
                 reasons.append(matched)
                 continue
             self.emit(form, matched, node, scope)
             return
-        raise self.error(reasons[0] if reasons else "no form takes these operands", node)
+        best = max(reasons, key=lambda reason: reason.fitting, default="no form takes these operands")
+        raise self.error(best, node)
 
     def guard(self, node: ast.Instruction, scope: Scope) -> Guard | None:
         if node.guard is None:

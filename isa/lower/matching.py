@@ -9,7 +9,18 @@ from isa.ptx import ast
 from isa.spec.registry import Form, ResolvedOperand
 from isa.types import ScalarType
 
-__all__ = ["immediate_bits", "match_operands", "names_in"]
+__all__ = ["Mismatch", "immediate_bits", "match_operands", "names_in"]
+
+
+class Mismatch(str):
+    """Why operands do not fit. ``fitting``: how many of them did."""
+
+    fitting: int
+
+    def __new__(cls, why: str, fitting: int) -> Mismatch:
+        made = super().__new__(cls, why)
+        made.fitting = fitting
+        return made
 
 
 def names_in(operands: tuple[ast.Operand, ...]) -> Iterator[str]:
@@ -25,7 +36,7 @@ def names_in(operands: tuple[ast.Operand, ...]) -> Iterator[str]:
             yield from names_in(operand.elements)
 
 
-def match_operands(form: Form, given: tuple[ast.Operand, ...]) -> dict[str, ast.Operand | None] | str:
+def match_operands(form: Form, given: tuple[ast.Operand, ...]) -> dict[str, ast.Operand | None] | Mismatch:
     """Pair the text's operands with a form's, or say why they do not fit."""
     out: dict[str, ast.Operand | None] = {}
     queue = list(given)
@@ -37,27 +48,28 @@ def match_operands(form: Form, given: tuple[ast.Operand, ...]) -> dict[str, ast.
         paired = specs[position + 1] if position + 1 < len(specs) and specs[position + 1].paired else None
         if not queue:
             if not spec.is_optional:
-                return f"{len(given)} operands given, {needed} needed ({', '.join(o.name for o in specs)})"
+                why = f"{len(given)} operands given, {needed} needed ({', '.join(o.name for o in specs)})"
+                return Mismatch(why, position)
             out[spec.name] = None
             position += 1
             continue
         operand = queue.pop(0)
         if isinstance(operand, ast.Pair):
             if paired is None:
-                return f"operand {spec.name} takes one register, not a pair"
+                return Mismatch(f"operand {spec.name} takes one register, not a pair", position)
             out[spec.name], out[paired.name] = operand.first, operand.second
             position += 2
             continue
         why_not = _shape_mismatch(form, spec, operand)
         if why_not:
-            return why_not
+            return Mismatch(why_not, position)
         out[spec.name] = operand
         position += 1
         if paired is not None:
             out[paired.name] = None
             position += 1
     if queue:
-        return f"{len(given)} operands given, {len(specs)} at most ({', '.join(o.name for o in specs)})"
+        return Mismatch(f"{len(given)} operands given, {len(specs)} at most ({', '.join(o.name for o in specs)})", position)
     return out
 
 

@@ -24,10 +24,10 @@ class MmaForm(Struct, frozen=True):
 
     ``instruction`` is ``mma``, ``mma.sp`` (with or without ``::ordered_metadata``, which is an assertion about an operand and
     changes no result), ``wmma``, ``wgmma`` or ``wgmma.sp`` (of :mod:`isa.tensor.wgmma_forms`); ``a``, ``b``, ``c``, ``d`` the
-    PTX element types. ``bit_operation`` is ``xor`` or ``and`` for b1 operands. ``a_layout`` and ``b_layout`` matter only to ``m8n8k4`` with f16 operands: every other form has its
-    fragments in one order, which for ``mma`` is named ``row`` and ``col``, and which ``wmma.load`` produces from either.
-    ``rounding`` is ``rz``, ``rm`` or ``rp`` for f64 operands, and empty for ``rn`` and for all other types. ``sm`` is the
-    first architecture with the form.
+    PTX element types. ``bit_operation`` is ``xor`` or ``and`` for b1 operands. ``a_layout`` and ``b_layout`` matter only to
+    ``m8n8k4`` with f16 operands: every other form has its fragments in one order, which for ``mma`` is named ``row`` and
+    ``col``, and which ``wmma.load`` produces from either. ``rounding`` is ``rz``, ``rm`` or ``rp`` for f64 operands, and empty
+    for ``rn`` and for all other types. ``sm`` is the first architecture with the form.
     """
 
     instruction: str

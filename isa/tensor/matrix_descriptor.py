@@ -95,8 +95,8 @@ class Descriptor(Struct, frozen=True):
     @classmethod
     def decode(cls, bits: int) -> Descriptor:
         """From 64 bits; reserved ones are not looked at."""
-        fields = [(bits >> at & 0x3FFF) << 4 for at in (0, 16, 32)]
-        return cls(*fields, SWIZZLE_BYTES[bits >> 62 & 3], bits >> 49 & 7)
+        start, leading, stride = ((bits >> at & 0x3FFF) << 4 for at in (0, 16, 32))
+        return cls(start, leading, stride, SWIZZLE_BYTES[bits >> 62 & 3], bits >> 49 & 7)
 
     def encode(self) -> int:
         """The 64 bits (PTX ISA 9.7.15.5.1.2.2). Raises :class:`DescriptorError`."""
