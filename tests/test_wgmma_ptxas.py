@@ -95,8 +95,8 @@ def operand_lines() -> list[str]:
                           (64, "s32", "s8", "integers")):  # fmt: skip
         text = line(opcode(16, k, d, a, a, ".sp"), 16, d, TAILS[tail])
         lines += [text.replace("q299, 0", f"q299, {x}") for x in ("-1", "0", "1", "2", "3", "q298")]
-    order = ("fence.sync.aligned", "fence", "commit_group.sync.aligned", *(f"wait_group.sync.aligned{x}" for x in ("", " 0", " 8")))
-    return [*lines, *(f"wgmma.{x};" for x in order)]
+    waits = (f"wait_group.sync.aligned{x}" for x in ("", " 0", " 8"))
+    return [*lines, *(f"wgmma.{x};" for x in ("fence.sync.aligned", "fence", "commit_group.sync.aligned", *waits))]
 
 
 def test_operands(tmp_path: Path) -> None:

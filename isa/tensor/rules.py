@@ -46,8 +46,8 @@ FAMILIES = {
 
 class Rule(Struct, frozen=True):
     """One row. ``sm`` is 10 * major + minor; ``instruction`` is ``mma``, ``mma.m8n8k4`` (f16 only), ``mma.rounded``
-    (``mma`` and ``wmma`` with ``.rz``, ``.rm`` or ``.rp``), ``mma.sp``, ``wmma``, ``wgmma`` or ``wgmma.sp``; ``d`` the PTX type of the
-    result; ``nan`` the bits of every NaN result, None where NaNs keep their payload or there are none."""
+    (``mma`` and ``wmma`` with ``.rz``, ``.rm`` or ``.rp``), ``mma.sp``, ``wmma``, ``wgmma`` or ``wgmma.sp``; ``d`` the PTX
+    type of the result; ``nan`` the bits of every NaN result, None where NaNs keep their payload or there are none."""
 
     sm: int
     instruction: str
