@@ -149,7 +149,9 @@ class Binder:
         statements = [statement for body in bodies for statement in walk(body)]
         instructions = [s for s in statements if isinstance(s, ast.Instruction)]
         used = {name for s in instructions for name in names_in(s.operands)}
-        self.reaches_cluster = any(s.opcode.startswith(_CLUSTER) for s in instructions)
+        self.reaches_cluster = any(s.opcode.startswith(_CLUSTER) for s in instructions) or any(
+            name.startswith("%cluster") for name in used
+        )
         dynamic: list[ast.Variable] = []
         for variable in (v for v in self.module.variables if v.space == "shared" and v.name in used):
             if (variable.dims and variable.dims[0] < 0) or variable.linkage == "extern":

@@ -150,7 +150,7 @@ class CtaSlot:
             "reserved_smem_offset_cap": RESERVED_SHARED,
             "cluster_ctarank": self.rank,
             "cluster_nctarank": geometry.cluster_size,
-            "is_explicit_cluster": int(geometry.is_clustered),
+            "is_explicit_cluster": 0xFFFF_FFFF if geometry.is_clustered else 0,  # a predicate
         }
         place = _unfold(self.rank, cluster)
         for axis, number in zip("xyz", range(3), strict=True):

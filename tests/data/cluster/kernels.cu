@@ -124,7 +124,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) passed(int *out) {
 }
 
 // Messages that signal an mbarrier in another CTA.
-extern "C" __global__ void remote(int *out) {
+extern "C" __global__ void __cluster_dims__(3, 1, 1) remote(int *out) {
     __shared__ u64 b;
     __shared__ int x[64];
     if (threadIdx.x == 0) {
