@@ -19,6 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import TcsimError
+from isa.sass.assemble import assemble, read_kept, write_kept
+from isa.sass.toolchain import find_nvdisasm
+from tcsim.arch import find_arch
 from tcsim.bundle import Bundle, Comparison, Metric, load_bundle, record_output, save_bundle
 
 from .device import describe_gpu, device_name, require_cupy
@@ -26,7 +29,7 @@ from .launching import Assembler, Launched, Value, launch, load_kernel
 from .profiling import OPTIONS, ProfilerError, find_ncu, known_metrics, ncu_version, profile_bundles
 from .toolchain import AssemblerError, find_ptxas
 
-__all__ = ["RecordingError", "add_metrics", "compare", "record", "replay"]
+__all__ = ["RecordingError", "add_metrics", "compare", "record", "replay", "with_listing"]
 
 POISON = 0xA5
 """Byte that fills write-only arrays before the second launch."""
@@ -157,11 +160,26 @@ def _record_outputs(bundle: Bundle, out_dir: Path) -> Bundle:
         provenance=provenance,
     )
     _copy(bundle.ptx_path, out_dir / "kernels" / bundle.ptx_path.name)
+    recorded = with_listing(recorded)
     for argument in bundle.arguments:
         if argument.generator == "file":
             _copy(bundle.folder / str(argument.parameters[0]), recorded.folder / str(argument.parameters[0]))
     save_bundle(recorded, recorded.folder)
     return recorded
+
+
+def with_listing(bundle: Bundle) -> Bundle:
+    """The bundle with the listing of its machine code beside its PTX, written if need be; as it was where NVIDIA's tools are
+    not installed. Its ptxas is the one that the recording cross-checks with. One listing serves all bundles of the same PTX,
+    architecture and options."""
+    if not (find_ptxas() and find_nvdisasm()):
+        return bundle
+    listing = assemble(bundle.ptx_text(), f"sm_{find_arch(bundle.device).sm}", fmad=bundle.fmad, ptxas=find_ptxas())
+    apart = "" if bundle.fmad else ".nofmad"
+    path = bundle.ptx_path.with_suffix(f".{listing.target}{apart}.sass.xz")
+    if not path.exists() or read_kept(path).text != listing.text:
+        write_kept(listing, path)
+    return replace(bundle, listings=(str(Path(bundle.ptx).with_name(path.name)),))
 
 
 def _cross_check(bundle: Bundle, values: Sequence[Value], outputs: Mapping[str, NDArray[Any]]) -> str:

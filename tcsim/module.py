@@ -138,6 +138,21 @@ class RawModule:
         return program
 
 
+    def attach_listing(self, path: str | Path) -> None:
+        """Take the machine code of an architecture from a kept listing instead of an installed ptxas.
+
+        Raises ListingError for a file that is none, TcsimError for the listing of other PTX or of other options.
+        """
+        from isa.sass.assemble import ptx_digest, read_kept
+        from tcsim.machine_code import ModuleCode
+
+        listing = read_kept(Path(path))
+        if listing.ptx and listing.ptx != ptx_digest(self.ptx):
+            raise TcsimError(f"{path} is the machine code of other PTX than this module's: record the bundle again")
+        if listing.fmad != bool(self.fmad):
+            raise TcsimError(f"{path} was assembled with fmad={listing.fmad}, this module asks for fmad={bool(self.fmad)}")
+        self._machine[listing.sm] = ModuleCode(self.tree, listing, listing.sm)
+
     def machine_program(self, name: str, sm: int) -> Program | None:
         """The program of a kernel's machine code for an SM number, or None (with a warning, once, that says what is missing)
         if some of it cannot be executed. Raises AssemblerError, ListingError.

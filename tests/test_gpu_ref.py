@@ -18,6 +18,7 @@ from gpu_ref.metrics import METRICS, STALL_REASONS
 from gpu_ref.profiling import parse_raw_csv, refused_metrics, select_known
 from gpu_ref.toolchain import assemble, find_ptxas
 from isa.errors import TcsimError
+from isa.sass.toolchain import find_nvdisasm
 from tcsim.bundle import Metric, load_bundle, load_suite
 
 ROOT = Path(__file__).parent.parent
@@ -195,6 +196,8 @@ def test_record_and_compare(fake_gpu: None, suite: Path, tmp_path: Path) -> None
     assert loaded.ptx_text() == good.ptx_text() and loaded.device == "h200"
     assert loaded.provenance["gpu"] == "NVIDIA H200" and loaded.provenance["registers"] == 24
     assert loaded.provenance["cuda_runtime"] == "13.2"
+    assert bool(loaded.listings) == bool(find_ptxas() and find_nvdisasm())
+    assert all(path.is_file() for path in loaded.listing_paths)
     assert find_ptxas() is None or "identical when assembled by ptxas" in loaded.provenance["cross_check"]
     assert [c.equal for c in gpu_ref.compare(tmp_path / "out" / "good")] == [True]
     assert main(["verify", str(tmp_path / "out" / "good")]) == 0

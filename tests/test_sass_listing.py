@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import lzma
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isa.sass.assemble import Listing
+from isa.sass.assemble import Listing, read_kept
 from isa.sass.control import ControlBits, control_bits
 from isa.sass.listing import ListingError, MachineCode, read_listing
 from isa.sass.operands import (
@@ -27,12 +26,14 @@ from isa.sass.placed import bind, place
 from isa.sass.sections import trim
 
 DATA = Path(__file__).parent / "data" / "sass"
-LISTINGS = sorted(DATA.glob("*.sass.xz"))
+RECORDED = Path(__file__).parents[1] / "traces" / "kernels"
+LISTINGS = sorted((*DATA.glob("*.sass.xz"), *RECORDED.glob("*.sass.xz")))
 
 
 def listing(name: str) -> Listing:
-    """A listing that is kept with the tests, such as ``collatz.sm_90``."""
-    return Listing.from_text(lzma.decompress((DATA / f"{name}.sass.xz").read_bytes()).decode())
+    """A listing that is kept with the recordings or the tests, such as ``collatz.sm_90``."""
+    file = f"{name}.sass.xz"
+    return read_kept(RECORDED / file if (RECORDED / file).exists() else DATA / file)
 
 
 def code(name: str) -> MachineCode:

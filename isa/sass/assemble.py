@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import re
 import subprocess
@@ -13,16 +14,17 @@ from pathlib import Path
 from isa.cachefolder import cache_folder
 from isa.sass.listing import ListingError
 from isa.sass.sections import trim
-from isa.sass.toolchain import AssemblerError, ptxas_version, required, run_ptxas
+from isa.sass.toolchain import AssemblerError, choose_ptxas, ptxas_version, required, run_ptxas
 
-__all__ = ["Listing", "assemble"]
+__all__ = ["Listing", "assemble", "ptx_digest", "read_kept", "write_kept"]
 
-_FORMAT = 2  # of a kept listing; counts up when more sections are kept
+_FORMAT = 3  # of a kept listing; counts up when more sections are kept
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Machine code as text. ``target``: what it was assembled for, as ``sm_90``; ``assembler``: ptxas's version.
+    """Machine code as text. ``target``: what it was assembled for, as ``sm_90``; ``assembler``: ptxas's version; ``fmad``:
+    whether it contracted multiplies and adds; ``ptx``: :func:`ptx_digest` of its PTX, ``""`` where that is not known.
 
     The text says both itself, so it can be kept in a file and read again (:meth:`from_text`) where ptxas is not installed.
     """
@@ -30,6 +32,13 @@ class Listing:
     text: str
     target: str
     assembler: str
+    fmad: bool = True
+    ptx: str = ""
+
+    @property
+    def sm(self) -> int:
+        """The architecture's number."""
+        return int(self.target.removeprefix("sm_").rstrip("af"))
 
     @classmethod
     def from_text(cls, text: str) -> Listing:
@@ -37,19 +46,41 @@ class Listing:
         match = _HEADER.match(text)
         if match is None:
             raise ListingError("this is not a listing that tcsim kept: its first lines must name ptxas's version and a target")
-        return cls(text, match["target"], match["version"])
+        return cls(text, match["target"], match["version"], not match["apart"], match["ptx"] or "")
 
 
-_HEADER = re.compile(r"// ptxas (?P<version>[\d.]+)\n\s*\.target\s+(?P<target>sm_\w+)\n")
+_HEADER = re.compile(
+    r"// ptxas (?P<version>[\d.]+)(?P<apart> without fmad)?(?: of PTX (?P<ptx>[0-9a-f]+))?\n\s*\.target\s+(?P<target>sm_\w+)\n"
+)
 
 
-def assemble(ptx: str, architecture: str, *, fmad: bool = True) -> Listing:
+def ptx_digest(ptx: str) -> str:
+    """What a listing says of the PTX that it was made from: the start of its SHA-256."""
+    return hashlib.sha256(ptx.encode()).hexdigest()[:16]
+
+
+def read_kept(path: Path) -> Listing:
+    """A listing from a file, compressed if its name ends in ``.xz``. Raises ListingError."""
+    try:
+        data = path.read_bytes()
+        return Listing.from_text((lzma.decompress(data) if path.suffix == ".xz" else data).decode())
+    except (OSError, lzma.LZMAError, UnicodeDecodeError) as problem:
+        raise ListingError(f"cannot read the listing {path}: {problem}") from None
+
+
+def write_kept(listing: Listing, path: Path) -> None:
+    """Write a listing, compressed; the same listing gives the same bytes."""
+    path.write_bytes(lzma.compress(listing.text.encode(), preset=9 | lzma.PRESET_EXTREME))
+
+
+def assemble(ptx: str, architecture: str, *, fmad: bool = True, ptxas: Path | None = None) -> Listing:
     """Assemble a module for an architecture and disassemble it.
 
     PTX whose ``.target`` is specific to an architecture (``sm_90a``) is assembled for that target. ``fmad`` False keeps
-    multiplications and additions apart. Raises AssemblerError if a tool is missing or ptxas refuses the module.
+    multiplications and additions apart. Without ``ptxas``, :func:`isa.sass.toolchain.choose_ptxas` chooses one. Raises
+    AssemblerError if a tool is missing or ptxas refuses the module.
     """
-    ptxas = required("ptxas")
+    ptxas = ptxas or choose_ptxas(ptx)
     version = ptxas_version(ptxas)
     specific = re.search(r"^\s*\.target\s+(sm_\d+[af])\b", ptx, re.MULTILINE)
     target = specific.group(1) if specific else architecture
@@ -59,7 +90,8 @@ def assemble(ptx: str, architecture: str, *, fmad: bool = True) -> Listing:
     kept = folder / f"{key}.sass"
     if not kept.exists():
         draft = kept.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_text(f"// ptxas {version}\n{_assemble(ptx, target, fmad, ptxas)}")
+        apart = "" if fmad else " without fmad"
+        draft.write_text(f"// ptxas {version}{apart} of PTX {ptx_digest(ptx)}\n{_assemble(ptx, target, fmad, ptxas)}")
         draft.replace(kept)
     return Listing.from_text(kept.read_text())
 

@@ -7,7 +7,7 @@ the one that ran. Input arrays are described by generators (:mod:`.arguments`).
 ``bundle.json``::
 
     {"schema": 1, "name": ..., "description": ...,
-     "kernel": {"ptx": path, "sha256": ..., "entry": name},
+     "kernel": {"ptx": path, "sha256": ..., "entry": name, "listings": [path of machine code, ...]},
      "launch": {"grid": [x,y,z], "block": [x,y,z], "shared_mem": bytes},
      "device": "h200", "options": {"fmad": true},
      "arguments": [{"name": ..., "role": "in" | "out" | "inout", "spec": "f16[64,64]:normal(0,1)@1"}, ...],
@@ -55,7 +55,8 @@ class Metric:
 class Bundle:
     """One launch, and the hardware's answer if it has been recorded.
 
-    ``folder`` is where relative paths start. ``ptx`` is the path as written. ``fmad`` False means that ptxas does not contract
+    ``folder`` is where relative paths start. ``ptx`` is the path as written; ``listings`` are those of its machine code, as
+    nvdisasm lists it, for one architecture each (:mod:`isa.sass.assemble`). ``fmad`` False means that ptxas does not contract
     multiplications and additions. ``shared_mem`` is dynamic shared memory in bytes.
     """
 
@@ -74,10 +75,15 @@ class Bundle:
     outputs: Mapping[str, RecordedOutput] = field(default_factory=dict)
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    listings: tuple[str, ...] = ()
 
     @property
     def ptx_path(self) -> Path:
         return self.folder / self.ptx
+
+    @property
+    def listing_paths(self) -> list[Path]:
+        return [self.folder / listing for listing in self.listings]
 
     def ptx_text(self) -> str:
         """The PTX. Raises :class:`BundleError` if it is missing or is not the one that was recorded."""
@@ -136,7 +142,12 @@ def _to_json(bundle: Bundle) -> dict[str, Any]:
         "schema": SCHEMA_VERSION,
         "name": bundle.name,
         "description": bundle.description,
-        "kernel": {"ptx": bundle.ptx, "sha256": bundle.ptx_sha256, "entry": bundle.entry},
+        "kernel": {
+            "ptx": bundle.ptx,
+            "sha256": bundle.ptx_sha256,
+            "entry": bundle.entry,
+            **({"listings": list(bundle.listings)} if bundle.listings else {}),
+        },
         "launch": {"grid": list(bundle.grid), "block": list(bundle.block), "shared_mem": bundle.shared_mem},
         "device": bundle.device,
         "options": {"fmad": bundle.fmad},
@@ -195,6 +206,13 @@ class _Fields:
             raise BundleError(f"{self.where}: {key!r} must be three whole numbers above 0, found {json.dumps(value)}")
         return value[0], value[1], value[2]
 
+    def strings(self, key: str) -> tuple[str, ...]:
+        """A list of strings, empty where the key is missing."""
+        value = self.left.pop(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise BundleError(f"{self.where}: {key!r} must be a list of strings, found {json.dumps(value)}")
+        return tuple(value)
+
     def end(self) -> None:
         if self.left:
             raise BundleError(f"{self.where}: unknown key {next(iter(self.left))!r}")
@@ -214,6 +232,7 @@ def _from_json(described: Any, file: Path) -> Bundle:
         ptx=kernel.take("ptx", str),
         ptx_sha256=kernel.take("sha256", str),
         entry=kernel.take("entry", str),
+        listings=kernel.strings("listings"),
         grid=launch.dim3("grid"),
         block=launch.dim3("block"),
         shared_mem=launch.take("shared_mem", int),

@@ -81,6 +81,9 @@ def prepare(target: str, options: LaunchOptions) -> PreparedLaunch:
     with device:
         bundle.ptx_text()  # the recorded PTX, or an error
         module = RawModule(path=bundle.ptx_path, fmad=bundle.fmad and options.fmad)
+        if options.machine and options.fmad:
+            for listing in bundle.listing_paths:
+                module.attach_listing(listing)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RoundingWarning)  # told below, as everything else is told here
             function = module.get_function(bundle.entry or _only_kernel(module, target))
