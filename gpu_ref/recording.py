@@ -160,6 +160,7 @@ def _record_outputs(bundle: Bundle, out_dir: Path) -> Bundle:
         provenance=provenance,
     )
     _copy(bundle.ptx_path, out_dir / "kernels" / bundle.ptx_path.name)
+    recorded.folder.mkdir(parents=True, exist_ok=True)  # paths are relative to it
     recorded = with_listing(recorded)
     for argument in bundle.arguments:
         if argument.generator == "file":
