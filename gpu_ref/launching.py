@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from isa.errors import TcsimError
 
+from .clusters import launch_clustered
 from .device import require_cupy
 from .toolchain import assemble
 
@@ -73,14 +74,22 @@ class KernelHandle:
         return uploaded
 
     def run(
-        self, grid: tuple[int, int, int], block: tuple[int, int, int], uploaded: Sequence[Any], shared_mem: int
+        self,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        uploaded: Sequence[Any],
+        shared_mem: int,
+        cluster: tuple[int, int, int] | None = None,
     ) -> None:
         """Launch and wait. Raises :class:`LaunchError`."""
         cupy = require_cupy()
         try:
             if shared_mem > STATIC_SHARED_LIMIT:
                 self._function.max_dynamic_shared_size_bytes = shared_mem
-            self._function(grid, block, tuple(uploaded), shared_mem=shared_mem)
+            if cluster is None:
+                self._function(grid, block, tuple(uploaded), shared_mem=shared_mem)
+            else:
+                launch_clustered(self._function.kernel.ptr, grid, block, cluster, uploaded, shared_mem)
             cupy.cuda.runtime.deviceSynchronize()
         except (
             RuntimeError,
@@ -128,14 +137,16 @@ def launch(
     *,
     assembler: Assembler = "driver",
     fmad: bool = True,
+    cluster: tuple[int, int, int] | None = None,
 ) -> Launched:
     """Run one kernel on the GPU and bring every array argument back.
 
     ``args`` are NumPy arrays (copied to the GPU; the originals stay as they are) and NumPy scalars of the parameters' exact
-    widths. ``shared_mem`` is dynamic shared memory in bytes. Raises as :func:`load_kernel` and :meth:`KernelHandle.run` do.
+    widths. ``shared_mem`` is dynamic shared memory in bytes, ``cluster`` the extents of a cluster. Raises as
+    :func:`load_kernel` and :meth:`KernelHandle.run` do.
     """
     handle = load_kernel(ptx, kernel, assembler=assembler, fmad=fmad)
     uploaded = handle.upload(args)
-    handle.run(grid, block, uploaded, shared_mem)
+    handle.run(grid, block, uploaded, shared_mem, cluster)
     arrays = [device.get() for value, device in zip(args, uploaded, strict=True) if not isinstance(value, np.generic)]
     return Launched(arrays, handle.assembler, handle.resources)

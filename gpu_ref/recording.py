@@ -68,7 +68,7 @@ def replay(folders: Sequence[str | Path]) -> None:
         uploaded = handle.upload(bundle.values())
         runtime.deviceSynchronize()
         runtime.profilerStart()
-        handle.run(bundle.grid, bundle.block, uploaded, bundle.shared_mem)
+        handle.run(bundle.grid, bundle.block, uploaded, bundle.shared_mem, bundle.cluster)
         runtime.profilerStop()
 
 
@@ -112,6 +112,7 @@ def _launch(bundle: Bundle, values: Sequence[Value], assembler: Assembler | None
         bundle.shared_mem,
         assembler=chosen,
         fmad=bundle.fmad,
+        cluster=bundle.cluster,
     )
 
 

@@ -57,7 +57,8 @@ class Bundle:
 
     ``folder`` is where relative paths start. ``ptx`` is the path as written; ``listings`` are those of its machine code, as
     nvdisasm lists it, for one architecture each (:mod:`isa.sass.assemble`). ``fmad`` False means that ptxas does not contract
-    multiplications and additions. ``shared_mem`` is dynamic shared memory in bytes.
+    multiplications and additions. ``shared_mem`` is dynamic shared memory in bytes;
+    ``cluster`` the extents of a cluster in CTAs, where the launch says them.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Bundle:
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     listings: tuple[str, ...] = ()
+    cluster: Dim3 | None = None
 
     @property
     def ptx_path(self) -> Path:
@@ -148,7 +150,12 @@ def _to_json(bundle: Bundle) -> dict[str, Any]:
             "entry": bundle.entry,
             **({"listings": list(bundle.listings)} if bundle.listings else {}),
         },
-        "launch": {"grid": list(bundle.grid), "block": list(bundle.block), "shared_mem": bundle.shared_mem},
+        "launch": {
+            "grid": list(bundle.grid),
+            "block": list(bundle.block),
+            "shared_mem": bundle.shared_mem,
+            **({"cluster": list(bundle.cluster)} if bundle.cluster else {}),
+        },
         "device": bundle.device,
         "options": {"fmad": bundle.fmad},
         "arguments": [{"name": a.name, "role": a.role, "spec": a.spec} for a in bundle.arguments],
@@ -236,6 +243,7 @@ def _from_json(described: Any, file: Path) -> Bundle:
         grid=launch.dim3("grid"),
         block=launch.dim3("block"),
         shared_mem=launch.take("shared_mem", int),
+        cluster=launch.dim3("cluster") if "cluster" in launch.left else None,
         device=top.take("device", str),
         fmad=options.take("fmad", bool),
         arguments=_arguments(top.take("arguments", list), file),

@@ -37,6 +37,7 @@ KEYS: dict[str, type | tuple[type, ...]] = {
     "grid": (int, list),
     "block": (int, list),
     "shared_mem": int,
+    "cluster": (int, list),
     "fmad": bool,
     "arguments": dict,
 }
@@ -82,6 +83,7 @@ def _launch(name: str, table: Any, path: Path) -> Bundle:
         arguments=tuple(arguments),
         folder=path.parent,
         shared_mem=table.get("shared_mem", 0),
+        cluster=_dim3(table["cluster"], f"{where}: cluster") if "cluster" in table else None,
         fmad=table.get("fmad", True),
         description=table.get("description", ""),
     )

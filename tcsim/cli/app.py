@@ -53,6 +53,7 @@ Target = Annotated[str, typer.Argument(help="a bundle folder, a .ptx file, or a 
 Kernel = Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")]
 Grid = Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")]
 Block = Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")]
+Cluster = Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")]
 Shared = Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")]
 DeviceName = Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, a100, sm_90, ... (tcsim arch list)")]
 Args = Annotated[
@@ -67,9 +68,10 @@ Save = Annotated[Path | None, typer.Option("--save", help="write the outputs to 
 
 
 def _options(
-    ctx: typer.Context, kernel: str, grid: str, block: str, shared: int, device: str, fmad: bool
+    ctx: typer.Context, kernel: str, grid: str, block: str, cluster: str, shared: int, device: str, fmad: bool
 ) -> LaunchOptions:
-    return LaunchOptions(kernel, grid, block, shared, device, fmad, ctx.meta.get("arguments", ()))
+    arguments = ctx.meta.get("arguments", ())
+    return LaunchOptions(kernel, grid, block, shared, device, fmad, arguments, cluster=cluster)
 
 
 def _save(launch: PreparedLaunch, outputs: Any, path: Path) -> None:
@@ -86,6 +88,7 @@ def run(
     kernel: Kernel = "",
     grid: Grid = "",
     block: Block = "",
+    cluster: Cluster = "",
     shared: Shared = 0,
     arg: Args = None,
     out: Outs = None,
@@ -99,7 +102,7 @@ def run(
 
     Arguments are given in the kernel's parameter order, inputs and outputs mixed as they come.
     """
-    launch = prepare(target, replace(_options(ctx, kernel, grid, block, shared, device, fmad), machine=machine))
+    launch = prepare(target, replace(_options(ctx, kernel, grid, block, cluster, shared, device, fmad), machine=machine))
     launch.run()
     outputs = launch.outputs()
     typer.echo(f"{launch.function.name} on {launch.device.name}: done")
@@ -116,6 +119,7 @@ def profile(
     kernel: Kernel = "",
     grid: Grid = "",
     block: Block = "",
+    cluster: Cluster = "",
     shared: Shared = 0,
     arg: Args = None,
     out: Outs = None,
@@ -136,7 +140,7 @@ def profile(
     for name in section or []:
         if name not in known:
             raise TcsimError(f"--section {name!r}: one of {', '.join(known)}")
-    launch = prepare(target, _options(ctx, kernel, grid, block, shared, device, fmad))
+    launch = prepare(target, _options(ctx, kernel, grid, block, cluster, shared, device, fmad))
     with tcsim.Profiler() as profiler:
         launch.run()
     if json:
@@ -217,6 +221,7 @@ def record(
     kernel: Kernel = "",
     grid: Grid = "",
     block: Block = "",
+    cluster: Cluster = "",
     shared: Shared = 0,
     arg: Args = None,
     out: Outs = None,
@@ -235,7 +240,7 @@ def record(
         if failures:
             raise typer.Exit(1)
         return
-    bundle = target_bundle(target, _options(ctx, kernel, grid, block, shared, "", fmad))
+    bundle = target_bundle(target, _options(ctx, kernel, grid, block, cluster, shared, "", fmad))
     recorded = gpu_ref.record(bundle, to, metrics)
     typer.echo(f"recorded {recorded.folder}")
 

@@ -35,6 +35,7 @@ class LaunchOptions:
     fmad: bool = True
     arguments: tuple[tuple[str, str], ...] = ()
     machine: bool = False
+    cluster: str = ""
 
 
 @dataclass
@@ -51,7 +52,8 @@ class PreparedLaunch:
         bundle = self.bundle
         self.function.max_dynamic_shared_size_bytes = bundle.shared_mem
         with self.device:
-            self.function(bundle.grid, bundle.block, tuple(self.arguments), shared_mem=bundle.shared_mem)
+            arguments = tuple(self.arguments)
+            self.function(bundle.grid, bundle.block, arguments, shared_mem=bundle.shared_mem, cluster=bundle.cluster)
 
     def outputs(self) -> Mapping[str, NDArray[Any]]:
         """Contents of every output array by argument name."""
@@ -65,7 +67,7 @@ def target_bundle(target: str, options: LaunchOptions) -> Bundle:
     if path.suffix in (".ptx", ".cu"):
         return _file_bundle(path, options)
     if path.is_dir() or path.suffix == ".json":
-        given = [name for name in ("kernel", "grid", "block", "arguments") if getattr(options, name)]
+        given = [name for name in ("kernel", "grid", "block", "cluster", "arguments") if getattr(options, name)]
         if given:
             raise TcsimError(f"{target} is a bundle and says its own launch; leave out --{given[0].removesuffix('uments')}")
         return load_bundle(path)
@@ -117,6 +119,7 @@ def _file_bundle(path: Path, options: LaunchOptions) -> Bundle:
         shared_mem=options.shared_mem,
         device=options.device or "h200",
         fmad=options.fmad,
+        cluster=_extents(options.cluster, "--cluster") if options.cluster else None,
     )
 
 
