@@ -4,6 +4,7 @@ Shaped like CuPy: the same script runs on either. See README.md.
 """
 
 from tcsim.array import asarray, asnumpy, empty, empty_like, full, ndarray, ones, zeros, zeros_like
+from tcsim.check import Checker, CheckReport, HazardError, check
 from tcsim.device import Device, current_device
 from tcsim.errors import DeadlockError, DeviceError, KernelFault, LaunchError, TcsimError, UnsupportedError
 from tcsim.lanes import banks, layout
@@ -14,10 +15,13 @@ from tcsim.profiler import Profiler
 __version__ = "0.1.0"
 __all__ = [
     "Chain",
+    "CheckReport",
+    "Checker",
     "DeadlockError",
     "Device",
     "DeviceError",
     "Function",
+    "HazardError",
     "KernelFault",
     "LaunchError",
     "Profiler",
@@ -30,6 +34,7 @@ __all__ = [
     "asarray",
     "asnumpy",
     "banks",
+    "check",
     "current_device",
     "empty",
     "empty_like",

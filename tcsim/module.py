@@ -23,6 +23,7 @@ from tcsim.progress import compiling
 from tcsim.symbols import ModuleVariables
 
 if TYPE_CHECKING:
+    from tcsim.check.registers import Tracked
     from tcsim.machine_code import ModuleCode
 
 __all__ = ["Function", "RawKernel", "RawModule", "RoundingWarning"]
@@ -267,7 +268,14 @@ class Function:
         check_launch(program, device.arch, grid3, block3, int(shared_mem), self.max_dynamic_shared_size_bytes)
         cluster3 = cluster_extents(program, device.arch, grid3, None if cluster is None else dim3(cluster, "cluster"))
         loaded = self._load(device, program)
-        self.instructions = run(Launch(loaded, device, grid3, block3, tuple(args), int(shared_mem), cluster3))
+        self.instructions = run(
+            Launch(loaded, device, grid3, block3, tuple(args), int(shared_mem), cluster3, self._unset)
+        )
+
+    def _unset(self) -> Tracked:
+        from tcsim.check.registers import find_unset
+
+        return find_unset(self.module.tree, self.name, fmad=bool(self.module.fmad))
 
     def _load(self, device: Device, program: Program) -> LoadedProgram:
         key = (device.name, program.image is not None)

@@ -1,6 +1,7 @@
-"""The command line: ``tcsim run | profile | verify | record | explain | layout | banks | isa | arch``.
+"""The command line: ``tcsim run | profile | check | verify | record | explain | layout | banks | isa | arch``.
 
-Exit codes: 0 well, 1 a mismatch with recorded hardware outputs, 2 a user's error (told in one message on standard error).
+Exit codes: 0 well, 1 a mismatch with recorded hardware outputs or a hazard found, 2 a user's error (told in one message on
+standard error).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 import tcsim
-from tcsim.cli import arch_commands, explain_command, isa_commands, lane_commands, sass_commands
+from tcsim.cli import arch_commands, check_command, explain_command, isa_commands, lane_commands, sass_commands
 from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
 from tcsim.errors import TcsimError
 
@@ -246,6 +247,7 @@ def record(
 
 
 lane_commands.add_to(app, _OrderedCommand)
+check_command.add_to(app, _OrderedCommand)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:

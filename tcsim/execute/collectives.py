@@ -16,7 +16,7 @@ from isa.program import FUNCTION, KIND, MEMBERS, OPERANDS, Kind
 from tcsim.execute.groups import free_group
 from tcsim.execute.state import COUNT_FAULT_PC, GroupState
 
-__all__ = ["NOT_A_MEMBER", "SEPARATED", "collective"]
+__all__ = ["NOT_A_MEMBER", "SEPARATED", "collective", "serve"]
 
 READY, MEMBERS_STATE = GroupState.READY, GroupState.MEMBERS
 WARP_SYNC = Kind.WARP_SYNC
@@ -62,12 +62,12 @@ def collective(s, program, ctx, w, g, executing):
         else:
             waiting |= same
             if _wait(s, w, g, same, members) == g:
-                return _serve(s, program, ctx, w)
+                return serve(s, program, ctx, w)
     rest = s.mask[w, g] & ~waiting
     s.mask[w, g] = rest
     s.pc[w, g] = pc + 1
     if waiting:
-        return _serve(s, program, ctx, w)
+        return serve(s, program, ctx, w)
     return 0
 
 
@@ -90,7 +90,7 @@ def _wait(s, w, g, lanes, members):
 
 
 @compiled
-def _serve(s, program, ctx, w):
+def serve(s, program, ctx, w):
     """Run the waiting instructions of a warp whose members have now all come."""
     for g in range(32):
         if s.mask[w, g] == 0 or s.state[w, g] != MEMBERS_STATE:

@@ -19,7 +19,7 @@ from isa.kernels.planes import as_i32, as_u32, call_kernel, load_i64, store_i64
 from isa.machine import CLOCK, IMPATIENT, WAIT, WARP, YIELD
 from isa.program import EXTRA, FUNCTION, GUARD, KIND, OPERANDS, RECONVERGE, TARGET, Kind
 from tcsim.execute.barriers import arrive, open_after_exit, wait
-from tcsim.execute.collectives import collective
+from tcsim.execute.collectives import collective, serve
 from tcsim.execute.groups import end_lanes, park, release, separate
 from tcsim.execute.recorder import record
 from tcsim.execute.state import (
@@ -270,6 +270,10 @@ def _run_warp(s, program, ctx, w, budget, log):
             end_lanes(s, w, np.uint32(active))
             if s.live[w] == 0:
                 s.counters[COUNT_ALIVE] -= 1
+            else:  # the others may have waited for these lanes only
+                status = serve(s, program, ctx, w)
+                if status != 0:
+                    return _fault(s, w, s.counters[COUNT_FAULT_PC], status), used
             open_after_exit(s, program)
             if program.control != 0:
                 call_kernel(program.control, base, np.uint32(0), np.int64(32 * w), ctx)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tcsim.check.active import active_checker
 from tcsim.device import Device
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot, Geometry
@@ -16,6 +18,9 @@ from tcsim.launch.occupancy import occupancy
 from tcsim.profiler import active_profiler
 from tcsim.progress import running
 
+if TYPE_CHECKING:
+    from tcsim.check.registers import Tracked
+
 __all__ = ["Launch", "run"]
 
 Dim3 = tuple[int, int, int]
@@ -23,7 +28,9 @@ Dim3 = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch, checked. ``shared_mem``: dynamic shared memory in bytes. ``cluster``: extents of a cluster, or None."""
+    """One launch, its shape checked. ``shared_mem``: dynamic shared memory in bytes. ``cluster``: extents of a cluster, or
+    None. ``unset``: finds the registers that the kernel may read before it writes them.
+    """
 
     loaded: LoadedProgram
     device: Device
@@ -32,10 +39,11 @@ class Launch:
     args: tuple[Any, ...]
     shared_mem: int
     cluster: Dim3 | None = None
+    unset: Callable[[], Tracked] | None = None
 
 
 def run(launch: Launch) -> int:
-    """Run a launch, timed if a profiler is active; returns the warp instructions executed."""
+    """Run a launch, timed if a profiler is active, else checked if a checker is; returns the warp instructions executed."""
     program = launch.loaded.program
     parameters = pack_arguments(program.name, program.parameters, program.param_size, launch.args, launch.device)
     geometry = Geometry(launch.grid, launch.block, launch.shared_mem, launch.cluster)
@@ -56,9 +64,11 @@ def run(launch: Launch) -> int:
     def make_cluster() -> Cluster:
         return Cluster(make_slot, geometry.cluster_size)
 
-    profiler = active_profiler()
+    profiler, checker = active_profiler(), active_checker()
+    resident = max(1, residency.ctas * sms // geometry.cluster_size)
     with running(program.name) as progress:
         if profiler is not None:
             return profiler.run(launch, geometry, parameters, residency, progress)
-        resident = max(1, residency.ctas * sms // geometry.cluster_size)
+        if checker is not None:
+            return checker.run(launch, geometry, parameters, resident, progress)
         return run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress)

@@ -1,0 +1,431 @@
+"""The hook of memory instructions: compares every byte they touch with who touched it before. Compiled.
+
+It runs before the instruction, with the address registers as they are then. Addresses that the instruction itself will refuse
+are passed over. Two stores of the same value are no race worth telling: many correct kernels set a flag that way. Nor is a
+plain read beside a compare-and-swap: loops around one begin so, and it finds out if the value was old. Volatile words of
+shared memory are no way for the lanes of a warp to wait for each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import compiled
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64, load_u8, store_u8
+from isa.machine import (
+    GENERIC,
+    GLOBAL,
+    LOCAL,
+    LOCAL_WINDOW,
+    PARAM,
+    PARAM_WINDOW,
+    SHARED,
+    SHARED_BITS,
+    SHARED_HOST,
+    SHARED_WINDOW,
+    WARP,
+    WINDOW_BITS,
+)
+from tcsim.check.clocks import acquire, advance, now, ordered, release, report
+from tcsim.check.layout import (
+    ACQUIRE,
+    C_GROUP,
+    C_READ,
+    C_READ2,
+    C_READ_LANES,
+    C_READ_LANES2,
+    C_READ_PLACE,
+    C_READ_PLACE2,
+    C_READER,
+    C_READER2,
+    C_RELEASE,
+    C_WRITE,
+    C_WRITE_PLACE,
+    C_WRITER,
+    CELL_WORDS,
+    CHECKER,
+    G_GLOBAL_BITS,
+    G_META,
+    G_POOL,
+    G_REGION_COUNT,
+    G_REGIONS,
+    G_TILES,
+    IN_FLIGHT,
+    M_ACTION,
+    M_DATA,
+    M_DATA_BYTES,
+    M_DATA_COUNT,
+    M_GIVEN,
+    M_GIVEN_KIND,
+    M_ROW,
+    M_STRONG,
+    META_WORDS,
+    RACE,
+    READ,
+    READ_AFTER_WRITE,
+    RELEASE,
+    RING,
+    STRONG,
+    SWAP,
+    T_BEGIN,
+    T_CELLS,
+    T_CTA,
+    T_DONE,
+    T_GRID,
+    T_LOCAL,
+    T_LOCAL_SIZE,
+    T_OPEN,
+    T_PEERS,
+    T_RANK,
+    T_SHARED_BITS,
+    T_SHARED_SIZE,
+    T_UNSEEN,
+    T_WAITED,
+    T_WARPS,
+    UNINITIALISED,
+    WRITE,
+    WRITE_AFTER_READ,
+    WRITE_AFTER_WRITE,
+)
+from tcsim.execute.accesses import (
+    MAX_STEPS,
+    OPERAND,
+    PLANES,
+    ROWS,
+    SECOND,
+    SECOND_PLANES,
+    SIZE,
+    SPACE,
+    T_BITS,
+    T_COUNT,
+    T_ELEMENTS,
+    T_REGISTERS,
+    T_ROW_MAJOR,
+    T_STEPS,
+    T_STRIDE,
+    T_STRIDE_OPERAND,
+    TILE,
+)
+
+__all__ = ["access"]
+
+NO_GROUP = 0
+TILE_WORDS = T_STEPS + 2 * MAX_STEPS
+
+
+@compiled
+def _address(base, operands, operand, planes, lane):
+    address = np.int64(as_u32(base + operands[operand])[lane])
+    if planes == 2:
+        address |= np.int64(as_u32(base + operands[operand] + 128)[lane]) << np.int64(32)
+        return address + np.int64(operands[operand + 1])
+    return (address + np.int64(operands[operand + 1])) & np.int64(0xFFFF_FFFF)
+
+
+@compiled
+def _stored_byte(base, operands, meta, byte, lane):
+    """Byte number ``byte`` of what a lane stores."""
+    size = meta[M_DATA_BYTES]
+    plane = base + operands[meta[M_DATA] + byte // size] + 128 * ((byte % size) // 4)
+    return (as_u32(plane)[lane] >> np.uint32(8 * (byte % 4 if size >= 4 else byte % size))) & np.uint32(0xFF)
+
+
+@compiled
+def _same_value(base, operands, meta, at, size, lane, other, host):
+    """Whether a lane stores what is there already, or what lane ``other`` (-1: none) of the same instruction stores."""
+    if meta[M_DATA] < 0 or meta[M_DATA_BYTES] * meta[M_DATA_COUNT] < at + size:
+        return False
+    there = host != 0
+    beside = other >= 0
+    for byte in range(size):
+        value = _stored_byte(base, operands, meta, at + byte, lane)
+        if there and np.uint32(load_u8(host + byte)) != value:
+            there = False
+        if beside and _stored_byte(base, operands, meta, at + byte, other) != value:
+            beside = False
+    return there or beside
+
+
+@compiled
+def _check_reader(t, cell, stamp_at, w, lane, pc, space, address, size, begin, strong):
+    """Report a write over what a reader has not been ordered before."""
+    stamp = np.int64(cell[stamp_at])
+    if stamp < begin or stamp == 0:
+        return
+    agent, place = np.int64(cell[stamp_at + 1]), np.int64(cell[stamp_at + 2])
+    lanes = np.uint32(cell[stamp_at + 3])
+    me = t[T_CTA] * t[T_WARPS] + w
+    if agent == me:
+        lanes &= ~(np.uint32(1) << np.uint32(lane))
+        if lanes == 0:
+            return
+    if strong & SWAP or (strong and (place >> 5) & 1 and not (space == SHARED and agent == me)):
+        return
+    if not ordered(t, stamp, agent, lanes, w, lane):
+        report(t, RACE, WRITE_AFTER_READ, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, lanes, 0)
+
+
+@compiled
+def _touch(t, begin, cell, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, at, host):
+    """One granule that a lane reads or writes. ``begin``: the least stamp that means anything in the cell. ``at``: the granule's
+    offset in the access. ``group``: of an asynchronous copy."""
+    stamp = now(t)
+    me = t[T_CTA] * t[T_WARPS] + w
+    weak = strong == 0
+    written = np.int64(cell[C_WRITE])
+    if written >= begin:
+        agent, place = np.int64(cell[C_WRITER]), np.int64(cell[C_WRITE_PLACE])
+        by = place & 31
+        known = agent == me and by == lane
+        if cell[C_GROUP] != 0:
+            thread = 32 * (agent - t[T_CTA] * t[T_WARPS]) + by
+            number = np.int64(cell[C_GROUP])
+            done = as_i64(t[T_DONE])[thread]
+            known = True
+            if number > done:
+                extra = 1 if number >= as_i64(t[T_OPEN])[thread] else 2
+                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
+                report(
+                    t, IN_FLIGHT, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, np.int64(1) << by,
+                    extra,
+                )  # fmt: skip
+            elif done - number < RING:
+                written = np.int64(as_u32(t[T_WAITED])[RING * thread + number % RING])
+                known = agent == me and by == lane
+        if not known and not ordered(t, written, agent, np.uint32(1) << np.uint32(by), w, lane):
+            both = not weak and (place >> 5) & 1 and not (space == SHARED and agent == me and action != READ | WRITE)
+            if not both and not (action == READ and (place >> 6) & 1):
+                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
+                benign = False
+                if action == WRITE and group == NO_GROUP:
+                    beside = by if agent == me and place >> 7 == pc and written == stamp else np.int64(-1)
+                    benign = _same_value(base, operands, meta, at, size, lane, beside, host)
+                if not benign:
+                    report(
+                        t, RACE, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent,
+                        np.int64(1) << by, 0,
+                    )  # fmt: skip
+        if not weak and action & READ and np.int64(cell[C_RELEASE]) >= begin:
+            acquire(t, w, np.int64(cell[C_RELEASE]))
+    mark = np.uint32(pc << 7) | np.uint32(lane)
+    if not weak:
+        mark |= np.uint32(32)
+    if strong & SWAP:
+        mark |= np.uint32(64)
+    if action & WRITE:
+        _check_reader(t, cell, C_READ, w, lane, pc, space, address, size, begin, strong)
+        _check_reader(t, cell, C_READ2, w, lane, pc, space, address, size, begin, strong)
+        cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(stamp), np.uint32(me), mark
+        cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)
+        cell[C_GROUP] = np.uint32(group)
+        if not weak:
+            cell[C_RELEASE] = np.uint32(stamp + 1)
+        return
+    bit = np.uint32(1) << np.uint32(lane)
+    if np.int64(cell[C_READER]) == me and np.int64(cell[C_READ]) >= begin:
+        cell[C_READ_LANES] = cell[C_READ_LANES] | bit if np.int64(cell[C_READ]) == stamp else bit
+    else:
+        if np.int64(cell[C_READ]) >= begin:
+            cell[C_READ2], cell[C_READER2] = cell[C_READ], cell[C_READER]
+            cell[C_READ_PLACE2], cell[C_READ_LANES2] = cell[C_READ_PLACE], cell[C_READ_LANES]
+        cell[C_READ_LANES] = bit
+    cell[C_READ], cell[C_READER], cell[C_READ_PLACE] = np.uint32(stamp), np.uint32(me), mark
+
+
+@compiled
+def _shared(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, ctx):
+    rank = address >> np.int64(WINDOW_BITS)
+    offset = address & np.int64((1 << WINDOW_BITS) - 1)
+    owner = t
+    host = load_i64(ctx + 8 * SHARED_HOST)
+    if rank != t[T_RANK]:  # another CTA's of the cluster
+        if rank < 0 or rank >= 16 or as_i64(t[T_PEERS])[rank] == 0:
+            return
+        owner = as_i64(as_i64(t[T_PEERS])[rank])
+        host = np.int64(0)
+    if offset > owner[T_SHARED_SIZE] - size:
+        return
+    bits = t[T_SHARED_BITS]
+    granule = np.int64(1) << bits
+    begin = owner[T_BEGIN]
+    if action & READ and t[T_UNSEEN] == 0:  # a wider load may take in padding that nobody wrote
+        empty = True
+        for part in range(offset >> bits, (offset + size - 1 >> bits) + 1):
+            if np.int64(as_u32(owner[T_CELLS] + 4 * CELL_WORDS * part)[C_WRITE]) >= begin:
+                empty = False
+                break
+        if empty:
+            me = t[T_CTA] * t[T_WARPS] + w
+            report(t, UNINITIALISED, 0, SHARED, address, size, pc, me, np.int64(1) << lane, -1, 0, 0, 0)
+    for part in range(offset >> bits, (offset + size - 1 >> bits) + 1):
+        start = part << bits
+        cell = as_u32(owner[T_CELLS] + 4 * CELL_WORDS * part)
+        _touch(
+            t, begin, cell, w, lane, pc, strong, action, group, np.int64(SHARED), address - offset + start, min(granule, size),
+            base, operands, meta, max(start - offset, np.int64(0)), host + start if host != 0 else host,
+        )  # fmt: skip
+
+
+@compiled
+def _region(t, address, size, last):
+    """The row of the region of global memory that holds an access, or -1; ``last`` is the one found before."""
+    grid = as_i64(t[T_GRID])
+    if last >= 0:
+        row = as_i64(grid[G_REGIONS] + 32 * last)
+        if row[0] <= address <= row[1] - size:
+            return last
+    low, high = np.int64(0), grid[G_REGION_COUNT]
+    while low < high:
+        middle = (low + high) // 2
+        if as_i64(grid[G_REGIONS] + 32 * middle)[0] <= address:
+            low = middle + 1
+        else:
+            high = middle
+    if low == 0 or address > as_i64(grid[G_REGIONS] + 32 * (low - 1))[1] - size:
+        return np.int64(-1)
+    return low - 1
+
+
+@compiled
+def _global(t, w, lane, pc, strong, action, address, size, base, operands, meta, last):
+    found = _region(t, address, size, last)
+    if found < 0:
+        return last
+    grid = as_i64(t[T_GRID])
+    row = as_i64(grid[G_REGIONS] + 32 * found)
+    if row[2] == 0:
+        return found
+    bits = grid[G_GLOBAL_BITS]
+    granule = np.int64(1) << bits
+    offset = address - row[0]
+    for part in range(offset >> bits, (offset + size - 1 >> bits) + 1):
+        start = part << bits
+        cell = as_u32(row[2] + 4 * CELL_WORDS * part)
+        _touch(
+            t, np.int64(1), cell, w, lane, pc, strong, action, np.int64(NO_GROUP), np.int64(GLOBAL), row[0] + start,
+            min(granule, size), base, operands, meta, max(start - offset, np.int64(0)), row[3] + start,
+        )  # fmt: skip
+    return found
+
+
+@compiled
+def _local(t, w, lane, pc, action, offset, size):
+    if offset < 0 or offset > t[T_LOCAL_SIZE] - size:
+        return
+    first = t[T_LOCAL] + (32 * w + lane) * t[T_LOCAL_SIZE] + offset
+    if action & READ:
+        for byte in range(size):
+            if load_u8(first + byte):
+                return
+        me = t[T_CTA] * t[T_WARPS] + w
+        report(t, UNINITIALISED, 0, LOCAL, offset, size, pc, me, np.int64(1) << lane, -1, 0, 0, 0)
+        return
+    for byte in range(size):
+        store_u8(first + byte, np.uint8(1))
+
+
+@compiled
+def _one(t, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, ctx, last):
+    """One access of one lane; returns the region it was in."""
+    if address & (size - 1):
+        return last
+    if space == GENERIC:
+        window = address >> np.int64(WINDOW_BITS)
+        space = np.int64(GLOBAL)
+        if address >> np.int64(SHARED_BITS) == np.int64(SHARED_WINDOW >> SHARED_BITS):
+            space, address = np.int64(SHARED), address - np.int64(SHARED_WINDOW)
+        elif window == np.int64(LOCAL_WINDOW >> WINDOW_BITS):
+            space, address = np.int64(LOCAL), address - np.int64(LOCAL_WINDOW)
+        elif window == np.int64(PARAM_WINDOW >> WINDOW_BITS):
+            space = np.int64(PARAM)
+    if space == SHARED:
+        _shared(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, ctx)
+    elif space == GLOBAL:
+        return _global(t, w, lane, pc, strong, action, address, size, base, operands, meta, last)
+    elif space == LOCAL:
+        _local(t, w, lane, pc, action, address, size)
+    return last
+
+
+@compiled
+def _tile(t, w, lanes, pc, strong, action, base, operands, meta, ctx, tile):
+    """A wmma load or store: every element of every lane."""
+    stride = tile[T_STRIDE]
+    if tile[T_STRIDE_OPERAND] >= 0:
+        stride = np.int64(as_u32(base + operands[tile[T_STRIDE_OPERAND]])[0])
+    size = max(np.int64(1), tile[T_BITS] // 8)
+    last = np.int64(-1)
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        start = _address(base, operands, meta[OPERAND], meta[PLANES], lane)
+        for register in range(tile[T_REGISTERS]):
+            for element in range(tile[T_ELEMENTS]):
+                index = (register * 32 + lane) * tile[T_ELEMENTS] + element
+                r = c = np.int64(0)
+                for position in range(tile[T_COUNT]):
+                    if (index >> position) & 1:
+                        r += tile[T_STEPS + position]
+                        c += tile[T_STEPS + MAX_STEPS + position]
+                steps = r * stride + c if tile[T_ROW_MAJOR] else c * stride + r
+                last = _one(
+                    t, w, lane, pc, strong, action, np.int64(NO_GROUP), np.int64(meta[SPACE]),
+                    start + steps * tile[T_BITS] // 8, size, base, operands, meta, ctx, last,
+                )  # fmt: skip
+
+
+@compiled
+def _copy(t, w, lanes, pc, base, operands, meta, ctx):
+    """``cp.async``: reads as much of global memory as the source size says, writes all of it to shared memory later."""
+    last = np.int64(-1)
+    size = np.int64(meta[SIZE])
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        given = size
+        if meta[M_GIVEN_KIND] == 1:
+            given = np.int64(as_u32(base + operands[meta[M_GIVEN]])[lane])
+        elif meta[M_GIVEN_KIND] == 2 and (as_u32(base + operands[meta[M_GIVEN]])[0] >> np.uint32(lane)) & np.uint32(1):
+            given = np.int64(0)
+        if given > 0:
+            source = _address(base, operands, meta[OPERAND], meta[PLANES], lane)
+            last = _one(
+                t, w, lane, pc, np.int64(0), np.int64(READ), np.int64(NO_GROUP), np.int64(GLOBAL), source, size, base, operands,
+                meta, ctx, last,
+            )  # fmt: skip
+        group = as_i64(t[T_OPEN])[32 * w + lane]
+        target = _address(base, operands, meta[SECOND], meta[SECOND_PLANES], lane)
+        _one(
+            t, w, lane, pc, np.int64(0), np.int64(WRITE), group, np.int64(SHARED), target, size, base, operands, meta, ctx, last
+        )
+
+
+def access(base, lanes, place, ctx):
+    """Before a memory instruction: look at everything it will touch."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    grid = as_i64(t[T_GRID])
+    pc = np.int64(as_i32(place)[0])
+    meta = as_i32(grid[G_META] + 4 * META_WORDS * pc)
+    operands = as_i32(grid[G_POOL] + meta[M_ROW])
+    w = load_i64(ctx + 8 * WARP)
+    strong, action = np.int64(meta[M_STRONG]), np.int64(meta[M_ACTION])
+    if meta[SECOND] >= 0:
+        _copy(t, w, lanes, pc, base, operands, meta, ctx)
+        return np.int32(0)
+    if strong & RELEASE:
+        release(t, w)
+    if meta[TILE] >= 0:
+        tile = as_i64(grid[G_TILES] + 8 * TILE_WORDS * meta[TILE])
+        _tile(t, w, lanes, pc, strong, action, base, operands, meta, ctx, tile)
+        return np.int32(0)
+    last = np.int64(-1)
+    size, space = np.int64(meta[SIZE]), np.int64(meta[SPACE])
+    for lane in range(min(np.int64(meta[ROWS]), np.int64(32))):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            address = _address(base, operands, meta[OPERAND], meta[PLANES], lane)
+            last = _one(
+                t, w, lane, pc, strong, action, np.int64(NO_GROUP), space, address, size, base, operands, meta, ctx, last
+            )
+    if strong & (STRONG | ACQUIRE) and action & WRITE:
+        advance(t)
+    return np.int32(0)

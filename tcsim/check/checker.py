@@ -1,0 +1,192 @@
+"""``tcsim.Checker``: launches inside ``with tcsim.Checker() as checker`` are checked; ``tcsim.check`` checks one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Token
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.program import KIND, Kind
+from tcsim.check.active import ACTIVE
+from tcsim.check.confirm import Snapshot, depends_on_unwritten
+from tcsim.check.findings import Narrator
+from tcsim.check.instrument import Hook, Hooks, instrument
+from tcsim.check.lanes import register_read, register_written
+from tcsim.check.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_PLACE, N_WORST
+from tcsim.check.plan import Plan, make_plan
+from tcsim.check.registers import Tracked
+from tcsim.check.report import Access, CheckReport, Hazard, merged
+from tcsim.check.slot import CheckedCluster, CheckedSlot, GridTables, Order
+from tcsim.errors import DeadlockError, KernelFault, TcsimError
+from tcsim.execute.cluster import Cluster
+from tcsim.execute.cta import CtaSlot
+from tcsim.execute.grid import run_grid
+
+if TYPE_CHECKING:
+    from tcsim.execute.cta import Geometry
+    from tcsim.execute.loader import LoadedProgram
+    from tcsim.launch.launch import Launch
+    from tcsim.module import Function
+
+__all__ = ["Checker", "check"]
+
+CANCELLED_SHARE = 0.01
+"""From which share of an instruction's elements on a note tells that sums cancel. Of sums of random numbers, 2^-LOST do by
+chance."""
+
+
+class Checker:
+    """Checks the launches made while it is entered.
+
+    ``report``: a :class:`~tcsim.check.report.CheckReport`, which grows. ``seed``: run CTAs and warps in a random order made
+    from it, to show what depends on the order; None: the executor's own. ``numerics``: also watch the accumulators of matrix
+    instructions for overflow and cancellation. A launch that faults or deadlocks is a hazard, too, and ends there; nothing is
+    raised. Checkers nest; the innermost one checks a launch. Raises TcsimError for a launch of machine code.
+    """
+
+    def __init__(self, *, seed: int | None = None, numerics: bool = True) -> None:
+        self.report = CheckReport()
+        self.seed, self.numerics = seed, numerics
+        self._tokens: list[Token[Checker | None]] = []
+
+    def __enter__(self) -> Checker:
+        self._tokens.append(ACTIVE.set(self))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        ACTIVE.reset(self._tokens.pop())
+
+    def run(
+        self,
+        launch: Launch,
+        geometry: Geometry,
+        parameters: NDArray[np.uint8],
+        resident: int,
+        progress: Callable[[int, int], None] | None,
+    ) -> int:
+        """Run a launch and add what is wrong with it to the report; returns the warp instructions executed."""
+        program = launch.loaded.program
+        if program.image is not None:
+            raise TcsimError(f"{program.name}: checks run PTX; leave out execute='machine'")
+        plan = make_plan(program, numerics=self.numerics)
+        tracked = launch.unset() if launch.unset is not None else Tracked()
+        _track(plan, tracked)
+        loaded, origin = instrument(launch.loaded, plan.hooks)
+        grid = GridTables(plan, program, loaded.pool, geometry, launch.device.memory)
+        order = Order.of(geometry, self.seed)
+
+        memory, sms = launch.device.memory, launch.device.arch.limits.sms
+
+        tracks, clusters = len(tracked.names), geometry.ctas // geometry.cluster_size
+
+        def make_slot(rank: int) -> CheckedSlot:
+            return CheckedSlot(
+                loaded, geometry, memory, parameters, sm_count=sms, rank=rank, grid=grid, order=order, tracked=tracks
+            )
+
+        def make_checked() -> Cluster:
+            return CheckedCluster(make_slot, geometry.cluster_size, order)
+
+        def make_plain(kind: type[CtaSlot], **options: Any) -> Cluster:
+            make = partial(_make, kind, options, launch, geometry, parameters)
+            return Cluster(make, geometry.cluster_size)
+
+        narrator = Narrator(program, geometry, memory, order.warps, tracked.names)
+        talks = any(program.code[:, KIND] == Kind.HOST_CALL)  # a second launch would print again
+        before = None if talks else Snapshot.of(memory)
+        stopped: list[Hazard] = []
+        executed = 0
+        try:
+            executed = run_grid(make_checked, clusters, resident, progress)
+        except KernelFault as problem:
+            stopped.append(_of_fault(problem, loaded, origin))
+        except DeadlockError as problem:
+            stopped.append(Hazard("DEADLOCK", "", (), "", "", program.name, detail=str(problem)))
+        report = self.report
+        report.launches += 1
+        hazards = merged([narrator.hazard(row) for row in grid.found] + stopped)
+        unwritten = [hazard for hazard in hazards if hazard.kind == "UNINITIALISED"]
+        if unwritten and before is not None and not stopped:
+            if self.seed is not None:
+                before.restore()
+                run_grid(partial(make_plain, CtaSlot), clusters, resident)
+            if not depends_on_unwritten(before, make_plain, clusters, resident):
+                hazards = [hazard for hazard in hazards if hazard.kind != "UNINITIALISED"]
+                report.notes += [f"{hazard.text()}\n  (no result depends on it)" for hazard in unwritten]
+        report.hazards += hazards
+        report.notes += _notes(grid, narrator)
+        return executed
+
+
+def _make(
+    kind: type[CtaSlot], options: Mapping[str, Any], launch: Launch, geometry: Geometry, parameters: NDArray[np.uint8], rank: int
+) -> CtaSlot:
+    sms = launch.device.arch.limits.sms
+    return kind(launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank, **options)
+
+
+def _track(plan: Plan, tracked: Tracked) -> None:
+    """Hooks for registers that may be read before they are written."""
+    count = len(tracked.names)
+    for pc, numbers in tracked.read.items():
+        hooks = plan.hooks.setdefault(pc, Hooks())
+        hooks.before += [Hook(register_read, (number, count), guarded=False) for number in dict.fromkeys(numbers)]
+    for pc, numbers in tracked.written.items():
+        hooks = plan.hooks.setdefault(pc, Hooks())
+        hooks.after += [Hook(register_written, (number, count)) for number in dict.fromkeys(numbers)]
+
+
+def _of_fault(problem: KernelFault, loaded: LoadedProgram, origin: Sequence[int]) -> Hazard:
+    program = loaded.program
+    loc = program.locs[problem.pc]
+    access = Access(
+        "",
+        program.opcodes[problem.pc],
+        origin[problem.pc],
+        problem.ptx_line,
+        program.files.get(loc.file, "") if loc is not None else "",
+        loc.line if loc is not None else 0,
+        problem.cta,
+        problem.warp,
+        problem.lanes,
+    )
+    where = f"{problem.address:#x}" if problem.address is not None else ""
+    return Hazard(problem.kind, where, (access,), "", "", program.name, detail=str(problem))
+
+
+def _notes(grid: GridTables, narrator: Narrator) -> list[str]:
+    notes = []
+    name = grid.program.name
+    if grid.lost:
+        notes.append(f"{name}: {grid.lost:,} more hazards at other instructions are not listed")
+    if grid.left_out:
+        notes.append(f"{name}: {len(grid.left_out)} buffers of {sum(grid.left_out):,} bytes are too large to look for races in")
+    for pc, numbers in enumerate(grid.numerics):
+        elements, cancelled = int(numbers[N_ELEMENTS]), int(numbers[N_CANCELLED])
+        if cancelled and cancelled > CANCELLED_SHARE * elements:
+            agent, place = divmod(int(numbers[N_PLACE]), 1 << 16)
+            access = narrator.access("", pc, agent, 1 << (place & 31))
+            notes.append(
+                f"CANCELLATION  {access.text()}\n  {cancelled:,} of {elements:,} accumulator elements lost {LOST} bits or "
+                "more "
+                f"in one step (by chance: about 1 in {1 << LOST:,}), {int(numbers[N_WORST])} at most, there in register "
+                f"{place >> 8}. Try a wider accumulator, or subtract before multiplying"
+            )
+    return notes
+
+
+def check(
+    function: Function, grid: Any, block: Any, args: Sequence[Any] = (), *, shared_mem: int = 0, **options: Any
+) -> CheckReport:
+    """Launch a kernel once, as ``function(grid, block, args)`` does, and report what is wrong with it. Options as
+    :class:`Checker`'s."""
+    with Checker(**options) as checker:
+        function(grid, block, args, shared_mem=shared_mem)
+    return checker.report

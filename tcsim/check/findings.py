@@ -1,0 +1,216 @@
+"""From the numbers that the hooks leave to hazards in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from isa.machine import LOCAL, SHARED
+from isa.program import Program
+from tcsim.check.layout import (
+    DIVERGENT_BARRIER,
+    F_ADDRESS,
+    F_AGENT,
+    F_COUNT,
+    F_EXTRA,
+    F_KIND,
+    F_LANES,
+    F_OTHER_AGENT,
+    F_OTHER_LANES,
+    F_OTHER_PC,
+    F_PC,
+    F_ROLE,
+    F_SIZE,
+    F_SPACE,
+    IN_FLIGHT,
+    INACTIVE_SOURCE,
+    OVERFLOW,
+    PARTIAL_WARP,
+    RACE,
+    READ_AFTER_WRITE,
+    UNINITIALISED,
+    UNSET_REGISTER,
+    WRITE_AFTER_READ,
+)
+from tcsim.check.report import Access, Hazard
+from tcsim.execute.cta import Geometry
+from tcsim.execute.faults import lanes_text
+from tcsim.memory import DeviceMemory
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Narrator"]
+
+_MODEL = "PTX ISA 8, memory consistency model"
+
+
+class Narrator:
+    """Tells findings of one launch. ``warps``: what number each row of the executor has (an adversarial order exchanges them).
+    ``registers``: names of the registers that are tracked."""
+
+    def __init__(
+        self, program: Program, geometry: Geometry, memory: DeviceMemory, warps: Sequence[int], registers: Sequence[str]
+    ) -> None:
+        self.program, self.geometry, self.memory = program, geometry, memory
+        self.warps, self.registers = warps, registers
+
+    def hazard(self, row: NDArray[int]) -> Hazard:  # type: ignore[type-var]
+        """The hazard of one row of findings."""
+        tell = {
+            RACE: self._race,
+            UNINITIALISED: self._uninitialised,
+            IN_FLIGHT: self._in_flight,
+            DIVERGENT_BARRIER: self._divergent,
+            INACTIVE_SOURCE: self._inactive,
+            PARTIAL_WARP: self._partial,
+            UNSET_REGISTER: self._unset,
+            OVERFLOW: self._overflow,
+        }[int(row[F_KIND])]
+        return tell([int(value) for value in row])
+
+    def access(self, role: str, pc: int, agent: int, lanes: int) -> Access:
+        """What ``lanes`` (a mask) of an agent (:mod:`tcsim.check.layout`) did at an instruction."""
+        program, loc = self.program, self.program.locs[pc]
+        cta, warp = divmod(agent, self.geometry.warps)
+        return Access(
+            role,
+            program.opcodes[pc],
+            pc,
+            int(program.lines[pc]),
+            program.files.get(loc.file, "") if loc is not None else "",
+            loc.line if loc is not None else 0,
+            self.geometry.cta_index(cta),
+            self.warps[warp],
+            tuple(lane for lane in range(32) if lanes >> lane & 1),
+        )
+
+    def _here(self, row: list[int], role: str) -> Access:
+        return self.access(role, row[F_PC], row[F_AGENT], row[F_LANES])
+
+    def _other(self, row: list[int], role: str) -> Access:
+        return self.access(role, row[F_OTHER_PC], row[F_OTHER_AGENT], row[F_OTHER_LANES])
+
+    def _make(
+        self, kind: str, what: str, row: list[int], accesses: tuple[Access, ...], why: str, suggestion: str
+    ) -> Hazard:
+        return Hazard(kind, what, accesses, why, suggestion, self.program.name, row[F_COUNT])
+
+    def _memory(self, row: list[int]) -> str:
+        space, address, size = row[F_SPACE], row[F_ADDRESS], row[F_SIZE]
+        if space == SHARED:
+            return f"shared+{address:#x} ({size} B)"
+        if space == LOCAL:
+            return f"local+{address:#x} ({size} B)"
+        near = self.memory.nearest(address)
+        inside = f", byte {address - near.start:,} of the {near.nbytes:,}-byte buffer at {near.start:#x}" if near else ""
+        return f"global {address:#x} ({size} B{inside})"
+
+    def _race(self, row: list[int]) -> Hazard:
+        roles = {READ_AFTER_WRITE: ("write", "read"), WRITE_AFTER_READ: ("read", "write")}.get(row[F_ROLE], ("write", "write"))
+        before, after = self._other(row, roles[0]), self._here(row, roles[1])
+        counting = row[F_SPACE] != SHARED and before.line == after.line and before.file == after.file
+        if before.cta != after.cta:
+            why = f"nothing orders CTA {before.cta} before CTA {after.cta} ({_MODEL})"
+            suggestion = (
+                "an atomic, or a second launch; a flag between CTAs needs __threadfence() before it is set, and an atomic or "
+                "acquire load where it is read"
+            )
+        elif before.warp == after.warp:
+            why = f"no __syncwarp() orders these lanes of warp {after.warp} between them (PTX ISA 9.7.13.2)"
+            suggestion = f"__syncwarp() before {after.where}"
+        else:
+            why = f"no barrier orders warp {before.warp} before warp {after.warp} between them ({_MODEL})"
+            suggestion = f"__syncthreads() before {after.where}"
+        if counting:
+            suggestion = "an atomic operation, such as atomicAdd"
+        return self._make("RACE", self._memory(row), row, (before, after), why, suggestion)
+
+    def _uninitialised(self, row: list[int]) -> Hazard:
+        what = "shared" if row[F_SPACE] == SHARED else "local"
+        return self._make(
+            "UNINITIALISED",
+            self._memory(row),
+            row,
+            (self._here(row, "read"),),
+            f"no thread has written these bytes of {what} memory; they hold anything on hardware (PTX ISA 5.1)",
+            "write them first, or check the index: is the tile filled to its edge?",
+        )
+
+    def _in_flight(self, row: list[int]) -> Hazard:
+        role = "read" if row[F_ROLE] == READ_AFTER_WRITE else "write"
+        if row[F_EXTRA] == 1:
+            why = "the copy was not committed to a group when the thread waited, so no wait covers it (PTX ISA 9.7.9.25.3)"
+            suggestion = "cp.async.commit_group before cp.async.wait_group, or cp.async.wait_all"
+        else:
+            why = (
+                "no cp.async.wait_group of the copying thread has covered this group of copies: it leaves as many groups under "
+                "way as it says, and knows only those committed before it (PTX ISA 9.7.9.25.3.3)"
+            )
+            suggestion = "wait_group with a smaller number, behind the commit and before the barrier that precedes this access"
+        return self._make(
+            "IN FLIGHT", self._memory(row), row, (self._other(row, "copy"), self._here(row, role)), why, suggestion
+        )
+
+    def _divergent(self, row: list[int]) -> Hazard:
+        return self._make(
+            "DIVERGENT BARRIER",
+            f"barrier {row[F_ADDRESS]}",
+            row,
+            (self._here(row, ""),),
+            f"lanes {lanes_text(row[F_OTHER_LANES])} of the warp have not exited and do not execute it with them; all threads "
+            "of a warp must (PTX ISA 9.7.13.1)",
+            "move the barrier out of the branch",
+        )
+
+    def _inactive(self, row: list[int]) -> Hazard:
+        return self._make(
+            "INACTIVE SOURCE",
+            f"lane {row[F_SIZE]}, member mask {row[F_ADDRESS] & 0xFFFF_FFFF:#010x}",
+            row,
+            (self._here(row, "read"),),
+            f"the mask names lanes {lanes_text(row[F_OTHER_LANES] & 0xFFFF_FFFF)}, which have exited or never were; what is "
+            "read from them is undefined (PTX ISA 9.7.9.6)",
+            "a mask of the lanes that take part, and a source inside it",
+        )
+
+    def _partial(self, row: list[int]) -> Hazard:
+        missing = row[F_OTHER_LANES] & 0xFFFF_FFFF
+        exited = missing & ~row[F_EXTRA] & 0xFFFF_FFFF
+        apart = missing & row[F_EXTRA] & 0xFFFF_FFFF
+        said = [f"lanes {lanes_text(exited)} have exited or never were"] if exited else []
+        said += [f"lanes {lanes_text(apart)} are elsewhere"] if apart else []
+        return self._make(
+            "PARTIAL WARP",
+            self.program.opcodes[row[F_PC]].partition(".")[0],
+            row,
+            (self._here(row, ""),),
+            f"all 32 lanes must execute it together (PTX ISA 9.7.14), but {' and '.join(said)}",
+            "CTAs of a multiple of 32 threads, no early return, and the instruction outside divergent branches",
+        )
+
+    def _unset(self, row: list[int]) -> Hazard:
+        name = self.registers[row[F_ADDRESS]]
+        return self._make(
+            "UNSET REGISTER",
+            name,
+            row,
+            (self._here(row, "read"),),
+            f"{name} has not been written on the way to this instruction; it holds anything on hardware",
+            "give the variable a value on every path",
+        )
+
+    def _overflow(self, row: list[int]) -> Hazard:
+        where, size = row[F_ADDRESS], row[F_SIZE]
+        register, half = where >> 8 & 0xFF, where >> 5 & 1
+        part = f" half {half}" if size == 2 else ""
+        what = f"accumulator register {register}{part}"
+        limit = "65504" if size == 2 else "3.4e38"
+        return self._make(
+            "OVERFLOW",
+            what,
+            row,
+            (self._here(row, ""),),
+            f"finite A, B and C give an element that is infinite or NaN: it passed {limit}",
+            "f32 accumulators, or scaled operands" if size == 2 else "scaled operands",
+        )

@@ -1,0 +1,123 @@
+"""The hooks of instructions that the lanes of a warp execute together, and of registers that may be read before they are
+written. Compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import compiled
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64, load_u8, store_u8
+from isa.machine import WARP
+from tcsim.check.clocks import report
+from tcsim.check.layout import (
+    CHECKER,
+    G_META,
+    G_POOL,
+    INACTIVE_SOURCE,
+    M_DATA,
+    M_GIVEN,
+    M_MEMBERS,
+    M_NUMBER,
+    M_ROW,
+    META_WORDS,
+    PARTIAL_WARP,
+    T_CTA,
+    T_GRID,
+    T_LIVE,
+    T_WARPS,
+    T_WRITTEN,
+    UNSET_REGISTER,
+)
+
+__all__ = ["SHUFFLE_MODES", "register_read", "register_written", "shuffle_after", "whole_warp_before"]
+
+SHUFFLE_MODES = ("up", "down", "bfly", "idx")
+_FULL = np.uint32(0xFFFF_FFFF)
+
+
+@compiled
+def _source(mode, lane, b, c):
+    """(lane read, whether it is in range) of a shuffle, PTX ISA 9.7.9.6."""
+    segments = np.int64((c >> np.uint32(8)) & np.uint32(31))
+    clamp = np.int64(c & np.uint32(31))
+    last = (lane & segments) | (clamp & ~segments)
+    step = np.int64(b & np.uint32(31))
+    if mode == 0:
+        return lane - step, lane - step >= last
+    if mode == 1:
+        source = lane + step
+    elif mode == 2:
+        source = lane ^ step
+    else:
+        source = (lane & segments) | (step & ~segments)
+    return source, source <= last
+
+
+def shuffle_after(base, lanes, place, ctx):
+    """Behind ``shfl.sync``: lanes that its mask names but that have exited, or never were, had nothing to give."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    grid = as_i64(t[T_GRID])
+    pc = np.int64(as_i32(place)[0])
+    meta = as_i32(grid[G_META] + 4 * META_WORDS * pc)
+    operands = as_i32(grid[G_POOL] + meta[M_ROW])
+    w = load_i64(ctx + 8 * WARP)
+    live = as_u32(t[T_LIVE])[w]
+    if live == _FULL:
+        return np.int32(0)
+    steps, clamps = as_u32(base + operands[meta[M_DATA]]), as_u32(base + operands[meta[M_GIVEN]])
+    members = as_u32(base + meta[M_MEMBERS])
+    me = t[T_CTA] * t[T_WARPS] + w
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        source, inside = _source(meta[M_NUMBER], np.int64(lane), steps[lane], clamps[lane])
+        if inside and (members[lane] >> np.uint32(source)) & np.uint32(1) and not (live >> np.uint32(source)) & np.uint32(1):
+            report(
+                t, INACTIVE_SOURCE, 0, 0, np.int64(members[lane]), source, pc, me, np.int64(1) << lane, -1, me,
+                members[lane] & ~live, 0,
+            )  # fmt: skip
+    return np.int32(0)
+
+
+def whole_warp_before(base, lanes, place, ctx):
+    """``mma``, ``ldmatrix`` and their kind need all 32 lanes."""
+    if lanes != _FULL:
+        t = as_i64(load_i64(ctx + 8 * CHECKER))
+        w = load_i64(ctx + 8 * WARP)
+        me = t[T_CTA] * t[T_WARPS] + w
+        live = as_u32(t[T_LIVE])[w]
+        report(t, PARTIAL_WARP, 0, 0, 0, 0, np.int64(as_i32(place)[0]), me, lanes, -1, me, ~lanes, np.int64(live))
+    return np.int32(0)
+
+
+@compiled
+def _written(t, w, number, count):
+    return t[T_WRITTEN] + 32 * (count * w + number)
+
+
+def register_written(base, lanes, place, ctx):
+    """An instruction writes a register that some path reads first. Of its row: pc, then the tracked register, how many there
+    are."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    row = as_i32(place)
+    first = _written(t, load_i64(ctx + 8 * WARP), np.int64(row[1]), np.int64(row[2]))
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            store_u8(first + lane, np.uint8(1))
+    return np.int32(0)
+
+
+def register_read(base, lanes, place, ctx):
+    """An address, a stored value or a branch depends on such a register."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    row = as_i32(place)
+    w = load_i64(ctx + 8 * WARP)
+    first = _written(t, w, np.int64(row[1]), np.int64(row[2]))
+    unset = np.int64(0)
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1) and load_u8(first + lane) == 0:
+            unset |= np.int64(1) << lane
+    if unset:
+        me = t[T_CTA] * t[T_WARPS] + w
+        report(t, UNSET_REGISTER, 0, 0, np.int64(row[1]), 0, np.int64(row[0]), me, unset, -1, me, 0, 0)
+    return np.int32(0)

@@ -1,0 +1,88 @@
+"""What the checker keeps about a launch, as tables of 64-bit words that compiled hooks reach through the machine's ctx.
+
+**Stamps.** One counter for the whole launch, raised at every event that orders accesses (a barrier opens, a warp
+synchronises, a fence). An access is stamped with the counter's value. A thread *knows* an earlier access of another thread if
+some event ordered the one before the other; knowledge is kept as the largest stamp known.
+
+**Agents.** A warp of the grid: CTA number * warps per CTA + warp. Knowledge inside a warp is kept lane by lane, knowledge of
+other warps per warp that knows and thread that is known. What one lane learns about other warps its whole warp is taken to
+know. That can hide a race (a missing ``__syncwarp`` behind one lane's wait), never invent one.
+
+**Cells.** Per granule of shared memory, and of global memory: the last write, and the last reads by two different warps. A
+granule is the smallest access that the kernel makes to that space, so no two accesses overlap in part of one.
+"""
+
+from __future__ import annotations
+
+from isa.machine import WORDS
+
+__all__ = ["CELL_WORDS", "CHECKER", "FINDING_WORDS"]
+
+CHECKER = WORDS - 1
+"""Word of the ctx table: address of the CTA's checker table (words ``T_*``)."""
+
+# The checker table of a CTA slot, int64. Addresses unless said otherwise.
+T_GRID = 0  # the table of the launch
+T_WARPS, T_CTA, T_BEGIN, T_FLOOR = 1, 2, 3, 4
+# numbers: warps of a CTA; the CTA in the slot; the stamp at its start; up to which stamp all its threads know all others
+T_LANES = 5  # uint32 [warp, 32, 32]: what a lane knows of another of its warp
+T_WARP_FLOOR = 6  # int64 [warp]: up to which stamp all lanes of a warp know each other
+T_OTHERS = 7  # uint32 [warp, thread]: what a warp knows of the threads of other warps
+T_CELLS, T_SHARED_BITS, T_SHARED_SIZE = 8, 9, 10  # uint32 [granule, CELL_WORDS]; numbers: granule = 1 << bits, bytes
+T_LIVE = 11  # uint32 [warp], the executor's
+T_ARRIVED, T_NEEDED, T_PHASE = 12, 13, 14  # of CTA barriers: uint32 [16, warp], int64 [16], int64 [16]
+T_GATHERED = 15  # uint32 [16, PHASES, thread]: what those who arrived at a barrier knew
+T_MY_PHASE = 16  # int64 [16, warp]
+T_OPEN, T_DONE, T_WAITED = 17, 18, 19  # of copies, per thread: int64 [thread] open group, last group waited for;
+# uint32 [thread, RING] the stamp of that wait
+T_LOCAL, T_LOCAL_SIZE = 20, 21  # uint8 [thread, bytes]: which bytes of local memory were written; number
+T_WRITTEN = 22  # uint8 [warp, tracked registers, 32]: which lanes have written a register that may be read before
+T_NUMERIC = 23  # uint32 [warp, KEPT, 32]: accumulators before a matrix instruction
+T_PEERS = 24  # int64 [16]: the checker tables of the CTAs of the cluster, by rank
+T_RANK = 25  # number: the CTA's rank in its cluster
+T_UNSEEN = 26  # number: 1 if something writes shared memory that no hook sees
+T_WORDS = 28
+
+# The table of the launch, int64.
+G_SEQUENCE, G_FOUND, G_LOST = 0, 1, 2  # numbers: the counter; findings; findings for which there was no room
+G_FINDINGS, G_CAPACITY = 3, 4  # int64 [capacity, FINDING_WORDS]; number
+G_META, G_POOL, G_TILES = 5, 6, 7  # int32 [instruction, META_WORDS]; the operand pool; int64 tile patterns
+G_RELEASED, G_ACQUIRED = 8, 9  # int64 [agent]: the last stamp that was released; the last release it has seen
+G_REGIONS, G_REGION_COUNT, G_GLOBAL_BITS = 10, 11, 12  # int64 [n, 4]: start, end, cells, host address; numbers
+G_NUMERICS = 13  # int64 [instruction, NUMERIC_WORDS]
+G_WORDS = 16
+
+# A cell, uint32. Stamp 0: never. A place is pc << 7 | swap << 6 | strong << 5 | lane.
+C_WRITE, C_WRITER, C_WRITE_PLACE = 0, 1, 2
+C_READ, C_READER, C_READ_PLACE, C_READ_LANES = 3, 4, 5, 6
+C_READ2, C_READER2, C_READ_PLACE2, C_READ_LANES2 = 7, 8, 9, 10
+C_GROUP = 11  # of an asynchronous copy: its group; else 0
+C_RELEASE = 12  # the stamp at which the last strong write released
+CELL_WORDS = 13
+
+# What an instruction is to the hooks: the columns of tcsim.execute.accesses.access_table, then:
+M_ACTION = 11  # READ, WRITE, or both
+M_STRONG = 12  # bits: STRONG (volatile, atomic, scoped), ACQUIRE, RELEASE, SWAP (compare and swap)
+M_DATA, M_DATA_COUNT, M_DATA_BYTES = 13, 14, 15  # of a store: place of its data in the operand row, registers, bytes of each
+M_GIVEN, M_GIVEN_KIND = 16, 17  # of a copy: place of its source size (1) or of the predicate to ignore it (2)
+M_NUMBER = 18  # an argument of the hook, see tcsim.check.plan
+M_MEMBERS = 19  # plane of the member mask, or -1
+M_ROW = 20  # the operand row of the instruction, bytes
+META_WORDS = 21
+
+READ, WRITE = 1, 2
+STRONG, ACQUIRE, RELEASE, SWAP = 1, 2, 4, 16
+
+PHASES, RING = 4, 8
+
+# A finding, int64.
+F_KIND, F_COUNT, F_SPACE, F_ADDRESS, F_SIZE, F_PC, F_AGENT, F_LANES = range(8)
+F_OTHER_PC, F_OTHER_AGENT, F_OTHER_LANES, F_EXTRA, F_ROLE = range(8, 13)
+FINDING_WORDS = 13
+
+# Kinds of findings.
+RACE, UNINITIALISED, IN_FLIGHT, DIVERGENT_BARRIER, INACTIVE_SOURCE = 1, 2, 3, 4, 5
+PARTIAL_WARP, UNSET_REGISTER, OVERFLOW = 6, 7, 8
+
+# F_ROLE of a race.
+WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_AFTER_WRITE = 1, 2, 3

@@ -1,0 +1,134 @@
+"""The hooks of matrix instructions with floating accumulators: overflow, and sums that cancel. Compiled.
+
+Before the instruction, C is kept; behind it, every element of D is compared with it. An element that comes out infinite or
+NaN of finite operands has overflowed. One whose magnitude has fallen below 2^-LOST of its accumulator's has lost LOST bits of
+it in one step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import compiled
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
+from isa.machine import WARP
+from tcsim.check.clocks import report
+from tcsim.check.layout import (
+    CHECKER,
+    G_META,
+    G_NUMERICS,
+    G_POOL,
+    M_DATA,
+    M_DATA_BYTES,
+    M_DATA_COUNT,
+    M_GIVEN,
+    M_GIVEN_KIND,
+    M_MEMBERS,
+    M_NUMBER,
+    M_ROW,
+    META_WORDS,
+    OVERFLOW,
+    T_CTA,
+    T_GRID,
+    T_NUMERIC,
+    T_WARPS,
+)
+from tcsim.execute.accesses import OPERAND, PLANES
+
+__all__ = ["LOST", "NUMERIC_WORDS", "matrix_after", "matrix_before"]
+
+LOST = 12
+"""Bits: half of the 24 of an f32 accumulator."""
+
+N_ELEMENTS, N_CANCELLED, N_WORST, N_PLACE = range(4)
+NUMERIC_WORDS = 4
+"""Per instruction: elements with a finite, nonzero accumulator; how many of them lost LOST bits or more; the most bits lost
+and where (agent << 16 | register << 8 | half << 5 | lane)."""
+
+KEPT = 33
+"""Registers kept of a warp: 32 of C, and one that says whether A or B hold anything infinite or NaN."""
+
+
+@compiled
+def _magnitude(word, half, size):
+    """(exponent of the leading bit, or -4096 for zero; whether it is finite) of an accumulator."""
+    if size == 2:
+        bits = np.int64((word >> np.uint32(16 * half)) & np.uint32(0x7FFF))
+        exponent, fraction, width, bias, most = bits >> 10, bits & 1023, 10, 15, 31
+    else:
+        bits = np.int64(word & np.uint32(0x7FFFFFFF))
+        exponent, fraction, width, bias, most = bits >> 23, bits & 0x7FFFFF, 23, 127, 255
+    if exponent == most:
+        return np.int64(0), False
+    if exponent == 0:
+        if fraction == 0:
+            return np.int64(-4096), True
+        top = np.int64(0)
+        while fraction >> (top + 1):
+            top += 1
+        return top - width + 1 - bias, True
+    return exponent - bias, True
+
+
+@compiled
+def _finite(base, operands, first, count, mask):
+    """Whether no 16- or 32-bit element of some registers has an exponent of all ones (``mask``; 0: a type without)."""
+    if mask == 0:
+        return True
+    high = mask << 16 if mask < 65536 else mask
+    for register in range(count):
+        plane = as_u32(base + operands[first + register])
+        for lane in range(32):
+            word = np.int64(plane[lane])
+            if word & high == high or (mask < 65536 and word & mask == mask):
+                return False
+    return True
+
+
+def matrix_before(base, lanes, place, ctx):
+    """Keep C, and whether A and B are finite."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    grid = as_i64(t[T_GRID])
+    meta = as_i32(grid[G_META] + 4 * META_WORDS * np.int64(as_i32(place)[0]))
+    operands = as_i32(grid[G_POOL] + meta[M_ROW])
+    kept = as_u32(t[T_NUMERIC] + 128 * KEPT * load_i64(ctx + 8 * WARP))
+    for register in range(meta[M_DATA_COUNT]):
+        plane = as_u32(base + operands[meta[M_GIVEN] + register])
+        for lane in range(32):
+            kept[32 * register + lane] = plane[lane]
+    mask = np.int64(meta[M_NUMBER])
+    finite = _finite(base, operands, meta[OPERAND], meta[PLANES], mask)
+    kept[32 * (KEPT - 1)] = np.uint32(finite and _finite(base, operands, meta[M_GIVEN_KIND], meta[M_MEMBERS], mask))
+    return np.int32(0)
+
+
+def matrix_after(base, lanes, place, ctx):
+    """Compare D with C."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    grid = as_i64(t[T_GRID])
+    pc = np.int64(as_i32(place)[0])
+    meta = as_i32(grid[G_META] + 4 * META_WORDS * pc)
+    operands = as_i32(grid[G_POOL] + meta[M_ROW])
+    w = load_i64(ctx + 8 * WARP)
+    kept = as_u32(t[T_NUMERIC] + 128 * KEPT * w)
+    size = np.int64(meta[M_DATA_BYTES])
+    numbers = as_i64(grid[G_NUMERICS] + 8 * NUMERIC_WORDS * pc)
+    agent = t[T_CTA] * t[T_WARPS] + w
+    for register in range(meta[M_DATA_COUNT]):
+        plane = as_u32(base + operands[meta[M_DATA] + register])
+        for lane in range(32):
+            for half in range(4 // size):
+                before, before_finite = _magnitude(kept[32 * register + lane], half, size)
+                after, finite = _magnitude(plane[lane], half, size)
+                where = (agent << 16) | (np.int64(register) << 8) | (np.int64(half) << 5) | np.int64(lane)
+                if not finite:
+                    if before_finite and kept[32 * (KEPT - 1)]:
+                        report(t, OVERFLOW, 0, 0, where, size, pc, agent, np.int64(1) << lane, -1, agent, 0, 0)
+                elif before_finite and before > -4096:
+                    numbers[N_ELEMENTS] += 1
+                    lost = before - after
+                    if lost >= LOST:
+                        numbers[N_CANCELLED] += 1
+                        if lost > numbers[N_WORST]:
+                            numbers[N_WORST], numbers[N_PLACE] = lost, where
+    return np.int32(0)

@@ -1,0 +1,97 @@
+"""Registers that some path reads before it writes them, and where the value could matter.
+
+Found by liveness on the lowered kernel: a register that is alive at its start. Many such paths are never taken, and compilers
+read undefined registers on purpose where the result is thrown away. So a hook watches at run time, and only what is seen from
+outside counts: stored values, addresses, branches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from isa.lower import prepare
+from isa.lower.cfg import build_blocks
+from isa.lower.contract import contract, finish
+from isa.lower.ir import Instr, Kernel, MemoryArg, VReg, registers_of
+from isa.lower.link import link
+from isa.ptx import ast
+
+__all__ = ["Tracked", "find_unset"]
+
+
+@dataclass
+class Tracked:
+    """Names of the registers to watch; by instruction, the numbers of those it writes, and of those it shows to the outside."""
+
+    names: list[str] = field(default_factory=list)
+    written: dict[int, list[int]] = field(default_factory=dict)
+    read: dict[int, list[int]] = field(default_factory=dict)
+
+
+def find_unset(module: ast.Module, name: str, *, fmad: bool) -> Tracked:
+    """The registers of a kernel that may be read before they are written. Instructions are numbered as in its program."""
+    kernel = prepare(module, name)
+    if "debug" not in module.target_options:
+        if fmad:
+            contract(kernel)
+        finish(kernel)
+    link(kernel)
+    alive = _alive_at_start(kernel)
+    tracked = Tracked()
+    if not alive:
+        return tracked
+    number = {register.index: at for at, register in enumerate(alive)}
+    tracked.names = [register.name for register in alive]
+    for pc, instr in enumerate(kernel.instructions):
+        for register in instr.destinations():
+            if register.index in number:
+                tracked.written.setdefault(pc, []).append(number[register.index])
+        for register in _shown(instr):
+            if register.index in number:
+                tracked.read.setdefault(pc, []).append(number[register.index])
+    return tracked
+
+
+def _alive_at_start(kernel: Kernel) -> list[VReg]:
+    instructions = kernel.instructions
+    if kernel.function_table or not instructions:  # registers of functions are alive by convention
+        return []
+    blocks = build_blocks(instructions)
+    before = [_use_and_kill(instructions[block.start : block.end]) for block in blocks]
+    alive: list[set[int]] = [set(used) for used, _ in before]
+    changed = True
+    while changed:
+        changed = False
+        for at in range(len(blocks) - 1, -1, -1):
+            out = set().union(*(alive[s] for s in blocks[at].successors)) if blocks[at].successors else set()
+            new = alive[at] | (out - before[at][1])
+            if new != alive[at]:
+                alive[at], changed = new, True
+    by_index = {r.index: r for i in instructions for r in i.sources()}
+    return [by_index[index] for index in sorted(alive[0]) if index in by_index]
+
+
+def _use_and_kill(instructions: list[Instr]) -> tuple[set[int], set[int]]:
+    used: set[int] = set()
+    killed: set[int] = set()
+    for instr in instructions:
+        used |= {r.index for r in instr.sources()} - killed
+        if instr.guard is None:
+            killed |= {r.index for r in instr.destinations()}
+    return used, killed
+
+
+def _shown(instr: Instr) -> list[VReg]:
+    """Registers of an instruction whose values the outside sees: addresses, what is stored, its guard if it branches or
+    writes."""
+    entry = instr.form.instruction
+    out: list[VReg] = []
+    for operand in instr.form.operands:
+        arg = instr.args.get(operand.name)
+        if operand.is_address and isinstance(arg, MemoryArg) and isinstance(arg.base, VReg):
+            out.append(arg.base)
+        elif entry.memory in ("store", "atomic", "matrix_store", "tile_store") and not operand.is_destination:
+            out += registers_of(arg)
+    if instr.guard is not None and (entry.control or entry.memory in ("store", "atomic")):
+        out.append(instr.guard.register)
+    return out

@@ -1,0 +1,229 @@
+"""A CTA slot whose program is hooked, with the tables that its hooks use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa import machine
+from isa.program import Program
+from tcsim.check.layout import (
+    CELL_WORDS,
+    CHECKER,
+    FINDING_WORDS,
+    G_ACQUIRED,
+    G_CAPACITY,
+    G_FINDINGS,
+    G_FOUND,
+    G_GLOBAL_BITS,
+    G_LOST,
+    G_META,
+    G_NUMERICS,
+    G_POOL,
+    G_REGION_COUNT,
+    G_REGIONS,
+    G_RELEASED,
+    G_SEQUENCE,
+    G_TILES,
+    G_WORDS,
+    PHASES,
+    RING,
+    T_ARRIVED,
+    T_BEGIN,
+    T_CELLS,
+    T_CTA,
+    T_DONE,
+    T_FLOOR,
+    T_GATHERED,
+    T_GRID,
+    T_LANES,
+    T_LIVE,
+    T_LOCAL,
+    T_LOCAL_SIZE,
+    T_MY_PHASE,
+    T_NEEDED,
+    T_NUMERIC,
+    T_OPEN,
+    T_OTHERS,
+    T_PEERS,
+    T_PHASE,
+    T_RANK,
+    T_SHARED_BITS,
+    T_SHARED_SIZE,
+    T_UNSEEN,
+    T_WAITED,
+    T_WARP_FLOOR,
+    T_WARPS,
+    T_WORDS,
+    T_WRITTEN,
+)
+from tcsim.check.numerics import KEPT, NUMERIC_WORDS
+from tcsim.check.plan import Plan
+from tcsim.execute.cluster import Cluster
+from tcsim.execute.cta import CtaSlot, Geometry
+from tcsim.execute.state import BARRIERS
+from tcsim.memory import DeviceMemory
+
+__all__ = ["CheckedCluster", "CheckedSlot", "GridTables", "Order"]
+
+CAPACITY = 256
+"""Distinct findings kept of a launch."""
+
+SHADOW_BYTES = 1 << 33
+"""Most bytes of cells for global memory. They are taken from the system as they are touched."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """In which order clusters start and warps take turns: number in the executor -> number in the kernel."""
+
+    clusters: NDArray[np.int64] | None
+    warps: tuple[int, ...]
+
+    @staticmethod
+    def of(geometry: Geometry, seed: int | None) -> Order:
+        """The executor's own order, or a random one. A warp that is not full keeps its place."""
+        warps = list(range(geometry.warps))
+        if seed is None:
+            return Order(None, tuple(warps))
+        rng = np.random.default_rng(seed)
+        full = geometry.threads // 32
+        warps[:full] = [int(w) for w in rng.permutation(full)]
+        return Order(rng.permutation(geometry.ctas // geometry.cluster_size), tuple(warps))
+
+
+class GridTables:
+    """What all CTAs of a launch share: the counter, findings, what is known of global memory."""
+
+    def __init__(self, plan: Plan, program: Program, pool: NDArray[np.int32], geometry: Geometry, memory: DeviceMemory) -> None:
+        self.plan, self.program = plan, program
+        self.findings = np.zeros((CAPACITY, FINDING_WORDS), np.int64)
+        self.numerics = np.zeros((len(plan.meta), NUMERIC_WORDS), np.int64)
+        agents = geometry.ctas * geometry.warps
+        self.released, self.acquired = np.zeros(agents, np.int64), np.zeros(agents, np.int64)
+        self.pool = pool
+        self.left_out: list[int] = []
+        self.cells: list[NDArray[np.uint32]] = []
+        self.regions = self._regions(memory)
+        self.table = np.zeros(G_WORDS, np.int64)
+        table = self.table
+        table[G_SEQUENCE], table[G_CAPACITY], table[G_GLOBAL_BITS] = 1, CAPACITY, plan.global_bits
+        table[G_REGION_COUNT] = len(self.regions)
+        for word, array in (
+            (G_FINDINGS, self.findings),
+            (G_META, plan.meta),
+            (G_POOL, pool),
+            (G_TILES, plan.tiles),
+            (G_RELEASED, self.released),
+            (G_ACQUIRED, self.acquired),
+            (G_REGIONS, self.regions),
+            (G_NUMERICS, self.numerics),
+        ):
+            table[word] = array.ctypes.data
+
+    def _regions(self, memory: DeviceMemory) -> NDArray[np.int64]:
+        """(start, end, cells, host address) of every allocation; without cells if the kernel cannot race there."""
+        rows = []
+        left = SHADOW_BYTES
+        for start, end, host in memory.table:
+            granules = (int(end - start) >> self.plan.global_bits) + 1
+            address = 0
+            if self.plan.writes_global and end > start:
+                if granules * 4 * CELL_WORDS <= left:
+                    left -= granules * 4 * CELL_WORDS
+                    self.cells.append(np.zeros((granules, CELL_WORDS), np.uint32))
+                    address = self.cells[-1].ctypes.data
+                else:
+                    self.left_out.append(int(end - start))
+            rows.append((int(start), int(end), address, int(host)))
+        return np.array(rows, np.int64).reshape(-1, 4)
+
+    @property
+    def found(self) -> NDArray[np.int64]:
+        """The findings so far, a row each."""
+        return self.findings[: int(self.table[G_FOUND])]
+
+    @property
+    def lost(self) -> int:
+        """Findings for which there was no room."""
+        return int(self.table[G_LOST])
+
+
+class CheckedSlot(CtaSlot):
+    """Runs CTAs of an instrumented program in a given order, and keeps what their threads know."""
+
+    def __init__(self, *args: Any, grid: GridTables, order: Order, tracked: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.grid, self.order = grid, order
+        self.peers = np.zeros(machine.MOST_CTAS, np.int64)
+        warps, threads = self.geometry.warps, 32 * self.geometry.warps
+        shared = len(self.shared)
+        local = max(1, self.loaded.program.local_size)
+        self.check: dict[int, NDArray[Any]] = {
+            T_LANES: np.zeros((warps, 32, 32), np.uint32),
+            T_WARP_FLOOR: np.zeros(warps, np.int64),
+            T_OTHERS: np.zeros((warps, threads), np.uint32),
+            T_CELLS: np.zeros(((shared >> grid.plan.shared_bits) + 1, CELL_WORDS), np.uint32),
+            T_ARRIVED: np.zeros((BARRIERS, warps), np.uint32),
+            T_NEEDED: np.zeros(BARRIERS, np.int64),
+            T_PHASE: np.zeros(BARRIERS, np.int64),
+            T_GATHERED: np.zeros((BARRIERS, PHASES, threads + 1), np.uint32),
+            T_MY_PHASE: np.zeros((BARRIERS, warps), np.int64),
+            T_OPEN: np.zeros(threads, np.int64),
+            T_DONE: np.zeros(threads, np.int64),
+            T_WAITED: np.zeros((threads, RING), np.uint32),
+            T_LOCAL: np.zeros((threads, local), np.uint8),
+            T_WRITTEN: np.zeros((warps, max(1, tracked), 32), np.uint8),
+            T_NUMERIC: np.zeros((warps, KEPT, 32), np.uint32),
+        }
+        self.state = np.zeros(T_WORDS, np.int64)
+        for word, array in self.check.items():
+            self.state[word] = array.ctypes.data
+        self.state[T_GRID] = grid.table.ctypes.data
+        self.state[T_WARPS] = warps
+        self.state[T_SHARED_BITS], self.state[T_SHARED_SIZE] = grid.plan.shared_bits, int(self.ctx[machine.SHARED_SIZE])
+        self.state[T_LOCAL_SIZE] = local
+        self.state[T_LIVE] = self.arrays.live.ctypes.data
+        self.state[T_RANK], self.state[T_UNSEEN] = self.rank, int(grid.plan.unseen)
+        self.state[T_PEERS] = self.peers.ctypes.data
+        self.ctx[CHECKER] = self.state.ctypes.data
+        self._exchange_warps()
+
+    def _exchange_warps(self) -> None:
+        """Let row w of the executor be warp ``order.warps[w]``: special registers are all that makes a thread itself."""
+        blocks, rows = self.arrays.blocks, list(self.order.warps)
+        for name, offset in self.loaded.program.specials.items():
+            if name.startswith(("tid", "warpid", "virtid")):
+                blocks[:, offset // 4 : offset // 4 + 64] = blocks[rows, offset // 4 : offset // 4 + 64]
+
+    def start(self, number: int) -> None:
+        """Put a CTA into the slot. Nothing is known yet, and nothing written."""
+        super().start(number)
+        grid = self.grid.table
+        grid[G_SEQUENCE] += 1
+        self.state[T_CTA], self.state[T_BEGIN] = number, grid[G_SEQUENCE]
+        self.state[T_FLOOR] = 0
+        for word, array in self.check.items():
+            if word not in (T_CELLS, T_NUMERIC, T_WAITED):
+                array[...] = 0
+        self.check[T_OPEN][...] = 1
+
+
+class CheckedCluster(Cluster):
+    """Clusters in a given order, whose CTAs see what is known of each other's shared memory."""
+
+    def __init__(self, make_slot: Callable[[int], CheckedSlot], size: int, order: Order) -> None:
+        super().__init__(make_slot, size)
+        self.order = order
+        for slot in self.slots:
+            for other in self.slots:
+                assert isinstance(slot, CheckedSlot) and isinstance(other, CheckedSlot)
+                slot.peers[other.rank] = other.state.ctypes.data
+
+    def start(self, number: int) -> None:
+        """Put the next cluster of the order into the slots."""
+        super().start(int(self.order.clusters[number]) if self.order.clusters is not None else number)

@@ -1,0 +1,317 @@
+"""The hooks of instructions that order accesses: barriers, ``bar.warp.sync``, mbarriers, fences, groups of copies. Compiled.
+
+A hook before a barrier gathers what those who arrive know; one behind it, which a warp executes once it has been let through,
+hands it out. Which arrivals belong together is counted here anew, thread by thread, as the executor does
+(:mod:`tcsim.execute.barriers`): a barrier that opened because the threads it waited for have exited is noticed by the next
+one to arrive or to pass.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import compiled
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
+from isa.machine import SHARED_BITS, WARP, WINDOW_BITS
+from tcsim.check.clocks import acquire, advance, learn_warp, now, release, report
+from tcsim.check.layout import (
+    C_RELEASE,
+    CELL_WORDS,
+    CHECKER,
+    DIVERGENT_BARRIER,
+    G_ACQUIRED,
+    G_META,
+    G_POOL,
+    M_MEMBERS,
+    M_NUMBER,
+    M_ROW,
+    M_STRONG,
+    META_WORDS,
+    PHASES,
+    RING,
+    T_ARRIVED,
+    T_BEGIN,
+    T_CELLS,
+    T_CTA,
+    T_DONE,
+    T_FLOOR,
+    T_GATHERED,
+    T_GRID,
+    T_LANES,
+    T_LIVE,
+    T_MY_PHASE,
+    T_NEEDED,
+    T_OPEN,
+    T_OTHERS,
+    T_PEERS,
+    T_PHASE,
+    T_RANK,
+    T_SHARED_BITS,
+    T_SHARED_SIZE,
+    T_WAITED,
+    T_WARP_FLOOR,
+    T_WARPS,
+)
+from tcsim.execute.accesses import OPERAND, PLANES, SECOND
+from tcsim.execute.barriers import popcount
+
+__all__ = ["acquire_all", "barrier_after", "barrier_before", "commit_copies", "fence", "mbarrier_arrive", "mbarrier_wait", "wait_copies", "warp_sync_after"]
+
+
+@compiled
+def _first(plane, lanes):
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            return np.int64(as_u32(plane)[lane])
+    return np.int64(0)
+
+
+@compiled
+def _barrier(t, base, lanes, pc):
+    """(number, threads it waits for or 0 for all) of the barrier at an instruction."""
+    grid = as_i64(t[T_GRID])
+    meta = as_i32(grid[G_META] + 4 * META_WORDS * pc)
+    operands = as_i32(grid[G_POOL] + meta[M_ROW])
+    needed = np.int64(0)
+    if meta[SECOND] >= 0:
+        needed = _first(base + operands[meta[SECOND]], lanes)
+        if needed >= 32 * t[T_WARPS]:
+            needed = np.int64(0)
+    return _first(base + operands[meta[OPERAND]], lanes), needed
+
+
+@compiled
+def _gathered(t, number, phase):
+    threads = 32 * t[T_WARPS] + 1
+    return t[T_GATHERED] + 4 * threads * (PHASES * number + phase % PHASES)
+
+
+@compiled
+def _open(t, number):
+    """A barrier opens: what was known before it is known to all it let through."""
+    warps = t[T_WARPS]
+    phases = as_i64(t[T_PHASE])
+    phases[number] += 1
+    arrived = as_u32(t[T_ARRIVED] + 4 * warps * number)
+    for v in range(warps):
+        arrived[v] = np.uint32(0)
+    stamp = advance(t)
+    if as_i64(t[T_NEEDED])[number] == 0:
+        t[T_FLOOR] = stamp
+        acquired = as_i64(as_i64(t[T_GRID])[G_ACQUIRED])
+        first = t[T_CTA] * warps
+        best = np.int64(0)
+        for v in range(warps):
+            best = max(best, acquired[first + v])
+        for v in range(warps):
+            acquired[first + v] = best
+        return
+    clocks = as_u32(_gathered(t, number, phases[number]))
+    for thread in range(32 * warps + 1):
+        clocks[thread] = np.uint32(0)
+
+
+@compiled
+def _complete(t, number, needed):
+    warps = t[T_WARPS]
+    arrived, live = as_u32(t[T_ARRIVED] + 4 * warps * number), as_u32(t[T_LIVE])
+    total = np.int64(0)
+    for v in range(warps):
+        if live[v] & ~arrived[v]:
+            if needed == 0:
+                return False
+            total += popcount(arrived[v])
+        elif arrived[v] != 0:
+            total += 32
+    return needed == 0 or total >= needed
+
+
+@compiled
+def _gather(t, w, lanes, number):
+    """Put what ``lanes`` of a warp did and know to what is gathered at a barrier."""
+    warps = t[T_WARPS]
+    stamp = now(t)
+    clocks = as_u32(_gathered(t, number, as_i64(t[T_PHASE])[number]))
+    for v in range(warps):
+        known = as_u32(t[T_OTHERS] + 4 * 32 * (warps * w + v))
+        for lane in range(32):
+            if v != w:
+                value = np.int64(known[lane])
+            elif (lanes >> np.uint32(lane)) & np.uint32(1):
+                value = stamp
+            else:
+                value = as_i64(t[T_WARP_FLOOR])[w]
+                for other in range(32):
+                    if (lanes >> np.uint32(other)) & np.uint32(1):
+                        value = max(value, np.int64(as_u32(t[T_LANES] + 128 * (32 * w + other))[lane]))
+            clocks[32 * v + lane] = max(clocks[32 * v + lane], np.uint32(value))
+    mine = as_i64(as_i64(t[T_GRID])[G_ACQUIRED])[t[T_CTA] * warps + w]
+    clocks[32 * warps] = max(clocks[32 * warps], np.uint32(mine))
+
+
+def barrier_before(base, lanes, place, ctx):
+    """Threads are about to arrive at a CTA barrier."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc = np.int64(as_i32(place)[0])
+    w = load_i64(ctx + 8 * WARP)
+    number, needed = _barrier(t, base, lanes, pc)
+    if number >= 16:
+        return np.int32(0)
+    meta = as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)
+    live = as_u32(t[T_LIVE])[w]
+    if meta[M_STRONG] and lanes != live:
+        me = t[T_CTA] * t[T_WARPS] + w
+        report(t, DIVERGENT_BARRIER, 0, 0, number, 0, pc, me, lanes, -1, me, live & ~lanes, 0)
+    arrived = as_u32(t[T_ARRIVED] + 4 * t[T_WARPS] * number)
+    if arrived[w] & lanes:
+        _open(t, number)
+    as_i64(t[T_NEEDED])[number] = needed
+    as_i64(t[T_MY_PHASE] + 8 * t[T_WARPS] * number)[w] = as_i64(t[T_PHASE])[number]
+    if needed != 0:
+        _gather(t, w, lanes, number)
+    arrived[w] |= lanes
+    if _complete(t, number, needed):
+        _open(t, number)
+    return np.int32(0)
+
+
+def barrier_after(base, lanes, place, ctx):
+    """A CTA barrier has let threads through."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc = np.int64(as_i32(place)[0])
+    w = load_i64(ctx + 8 * WARP)
+    number, needed = _barrier(t, base, lanes, pc)
+    phase = as_i64(t[T_MY_PHASE] + 8 * t[T_WARPS] * number)[w]
+    if as_i64(t[T_PHASE])[number] == phase:
+        _open(t, number)
+    if needed == 0:
+        return np.int32(0)
+    warps = t[T_WARPS]
+    clocks = as_u32(_gathered(t, number, phase))
+    mine = as_u32(t[T_OTHERS] + 4 * 32 * warps * w)
+    for thread in range(32 * warps):
+        mine[thread] = max(mine[thread], clocks[thread])
+    acquired = as_i64(as_i64(t[T_GRID])[G_ACQUIRED])
+    me = t[T_CTA] * warps + w
+    acquired[me] = max(acquired[me], np.int64(clocks[32 * warps]))
+    learn_warp(t, w, lanes, as_u32(t[T_LIVE])[w])
+    return np.int32(0)
+
+
+def warp_sync_after(base, lanes, place, ctx):
+    """The lanes of a member mask have met."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc = np.int64(as_i32(place)[0])
+    w = load_i64(ctx + 8 * WARP)
+    meta = as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)
+    live = as_u32(t[T_LIVE])[w]
+    todo = lanes
+    while todo:
+        members = live
+        if meta[M_MEMBERS] >= 0:
+            members = np.uint32(_first(base + meta[M_MEMBERS], todo))
+        learn_warp(t, w, members & live, live)
+        todo &= ~members
+        if members == 0:
+            break
+    return np.int32(0)
+
+
+def fence(base, lanes, place, ctx):
+    """``membar`` or ``fence``."""
+    release(as_i64(load_i64(ctx + 8 * CHECKER)), load_i64(ctx + 8 * WARP))
+    return np.int32(0)
+
+
+def acquire_all(base, lanes, place, ctx):
+    """``barrier.cluster.wait`` has let threads through: they know what was released before."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    acquire(t, load_i64(ctx + 8 * WARP), advance(t) + 1)
+    return np.int32(0)
+
+
+@compiled
+def _mbarrier_cell(t, base, pc, lane):
+    """The cell at the start of an mbarrier object, of whichever CTA of the cluster; its table, first."""
+    grid = as_i64(t[T_GRID])
+    meta = as_i32(grid[G_META] + 4 * META_WORDS * pc)
+    operands = as_i32(grid[G_POOL] + meta[M_ROW])
+    address = np.int64(as_u32(base + operands[meta[OPERAND]])[lane])
+    if meta[PLANES] == 2:
+        address |= np.int64(as_u32(base + operands[meta[OPERAND]] + 128)[lane]) << np.int64(32)
+    address = (address + np.int64(operands[meta[OPERAND] + 1])) & np.int64((1 << SHARED_BITS) - 1)
+    rank, offset = address >> np.int64(WINDOW_BITS), address & np.int64((1 << WINDOW_BITS) - 1)
+    owner = t
+    if rank != t[T_RANK] and as_i64(t[T_PEERS])[rank] != 0:
+        owner = as_i64(as_i64(t[T_PEERS])[rank])
+    offset = min(offset, owner[T_SHARED_SIZE] - 1)
+    return owner, as_u32(owner[T_CELLS] + 4 * CELL_WORDS * (offset >> t[T_SHARED_BITS]))
+
+
+def mbarrier_arrive(base, lanes, place, ctx):
+    """Threads are about to arrive at mbarriers, or to send bytes that will: whoever waits there knows what they did. With M_NUMBER 1,
+    they do when the copies of these threads have come: those are done then."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc = np.int64(as_i32(place)[0])
+    w = load_i64(ctx + 8 * WARP)
+    copies = as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)[M_NUMBER] == 1
+    opened, done, waited = as_i64(t[T_OPEN]), as_i64(t[T_DONE]), as_u32(t[T_WAITED])
+    before = np.uint32(now(t))
+    stamp = release(t, w)
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        if copies:
+            thread = 32 * w + lane
+            for group in range(max(done[thread] + 1, opened[thread] - RING + 1), opened[thread] + 1):
+                waited[RING * thread + group % RING] = before
+            done[thread] = opened[thread]
+            opened[thread] += 1
+        _, cell = _mbarrier_cell(t, base, pc, lane)
+        cell[C_RELEASE] = np.uint32(stamp)
+    return np.int32(0)
+
+
+def mbarrier_wait(base, lanes, place, ctx):
+    """A test or wait has come back."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc = np.int64(as_i32(place)[0])
+    w = load_i64(ctx + 8 * WARP)
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            owner, cell = _mbarrier_cell(t, base, pc, lane)
+            if np.int64(cell[C_RELEASE]) >= owner[T_BEGIN]:
+                acquire(t, w, np.int64(cell[C_RELEASE]))
+    return np.int32(0)
+
+
+def commit_copies(base, lanes, place, ctx):
+    """``cp.async.commit_group``."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    w = load_i64(ctx + 8 * WARP)
+    groups = as_i64(t[T_OPEN])
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            groups[32 * w + lane] += 1
+    return np.int32(0)
+
+
+def wait_copies(base, lanes, place, ctx):
+    """``cp.async.wait_group n``, or ``wait_all`` (then M_NUMBER is -1)."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc = np.int64(as_i32(place)[0])
+    w = load_i64(ctx + 8 * WARP)
+    meta = as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)
+    opened, done, waited = as_i64(t[T_OPEN]), as_i64(t[T_DONE]), as_u32(t[T_WAITED])
+    stamp = np.uint32(now(t))
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        thread = 32 * w + lane
+        if meta[M_NUMBER] < 0:
+            opened[thread] += 1
+        last = opened[thread] - 1 - max(np.int64(0), np.int64(meta[M_NUMBER]))
+        for group in range(max(done[thread] + 1, last - RING + 1), last + 1):
+            waited[RING * thread + group % RING] = stamp
+        done[thread] = max(done[thread], last)
+    return np.int32(0)

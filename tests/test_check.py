@@ -1,0 +1,246 @@
+"""What the checker finds: one kernel with a bug of each kind, the same kernel without it, nothing in kernels that are right."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcsim
+from tcsim.cli import main
+from tests.kernels import kernel
+
+FOLDER = Path(__file__).parent / "data" / "hazards"
+SOURCE = (FOLDER / "hazards.cu").read_text().splitlines()
+
+Array = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def module() -> tcsim.RawModule:
+    return tcsim.RawModule(path=FOLDER / "hazards.ptx")
+
+
+def floats(count: int) -> Any:
+    return tcsim.asarray(np.random.default_rng(count).standard_normal(count).astype(np.float32))
+
+
+def zeros(count: int) -> Any:
+    return tcsim.zeros(count, np.float32)
+
+
+def halves(value: float) -> Any:
+    return tcsim.asarray(np.full(256, value, np.float16))
+
+
+LAUNCHES: dict[str, tuple[int, int, Callable[[], tuple[Any, ...]]]] = {
+    "reduce": (2, 256, lambda: (floats(512), zeros(2))),
+    "tiles": (1, 128, lambda: (floats(512), zeros(128), np.int32(512))),
+    "warp_sum": (1, 32, lambda: (floats(64), zeros(1))),
+    "handover": (1, 64, lambda: (floats(32), zeros(32))),
+    "last_block": (8, 32, lambda: (floats(512), zeros(8), tcsim.zeros(1, np.uint32), zeros(1))),
+    "blur": (4, 64, lambda: (floats(256), zeros(256), np.int32(256))),
+    "count": (4, 64, lambda: (tcsim.asarray(np.arange(256, dtype=np.int32)), tcsim.zeros(8, np.int32))),
+    "barrier": (1, 128, lambda: (zeros(128), np.int32(100))),
+    "deadlocked": (1, 128, lambda: (zeros(128),)),
+    "copy": (1, 128, lambda: (floats(1024), zeros(512))),
+    "uninitialised_shared": (1, 128, lambda: (zeros(128),)),
+    "uninitialised_local": (1, 32, lambda: (zeros(32), np.int32(5))),
+    "out_of_bounds": (2, 64, lambda: (floats(127), zeros(127), np.int32(127))),
+    "misaligned": (1, 32, lambda: (floats(256), zeros(128))),
+    "shuffle": (1, 32, lambda: (floats(32), zeros(32), np.int32(16))),
+    "tensor_core": (1, 32, lambda: (halves(100), halves(100), halves(0))),
+}
+
+
+def check(module: tcsim.RawModule, name: str, **options: Any) -> tcsim.CheckReport:
+    grid, block, arguments = LAUNCHES.get(name) or LAUNCHES[name.rpartition("_")[0]]
+    return tcsim.check(module.get_function(name), (grid,), (block,), arguments(), **options)
+
+
+# (kernel, kind, text of the source lines of the two sides, what the message says)
+BUGS = [
+    ("reduce_racing", "RACE", ("partial[t] += partial[t + step]",) * 2, "__syncthreads() before hazards.cu"),
+    ("tiles_racing", "RACE", ("sum += tile[i]", "tile[t] = x[start + t]"), "__syncthreads() before hazards.cu"),
+    ("warp_sum_racing", "RACE", ("v[t] = v[t] + other", "float other = v["), "no __syncwarp() orders these lanes"),
+    ("handover_racing", "RACE", ("box[lane] = x[lane]", "y[lane] = box[31 - lane]"), "no barrier orders warp 0 before warp 1"),
+    ("last_block_racing", "RACE", ("partial[blockIdx.x] = sum", "sum += partial[i]"), "__threadfence()"),
+    ("blur_racing", "RACE", ("0.5f * (x[i] + x[i + 1])", "(BUG ? x : y)[i] = value"), "nothing orders CTA (0, 0, 0)"),
+    ("count_racing", "RACE", ("bins[b] += 1",) * 2, "an atomic operation"),
+    ("barrier_divergent", "DIVERGENT BARRIER", ("if (t < n) __syncthreads()",), "lanes 4-31 of the warp have not exited"),
+    ("deadlocked", "DEADLOCK", (), "wait at barrier 1"),
+    ("copy_early", "IN FLIGHT", (None, "y[t] = tile[1][127 - t]"), "no cp.async.wait_group of the copying thread"),
+    ("copy_uncommitted", "IN FLIGHT", (None, "y[t] = tile[1][127 - t]"), "behind the commit"),
+    ("copy_unsynchronised", "RACE", (None, "y[t] = tile[1][127 - t]"), "__syncthreads() before hazards.cu"),
+    ("uninitialised_shared", "UNINITIALISED", ("y[t] = s[t]",), "no thread has written these bytes of shared memory"),
+    ("uninitialised_local", "UNINITIALISED", ("history[(threadIdx.x + n) & 15]",), "bytes of local memory"),
+    ("out_of_bounds", "OUT OF BOUNDS", ("y[i] = x[i]",), "past the end of the 508-byte buffer"),
+    ("misaligned", "MISALIGNED", ("*(const float4*)",), "is 4 mod 16"),
+    ("shuffle_inactive", "INACTIVE SOURCE", (None,), "the mask names lanes 16-31"),
+    ("tensor_core", "OVERFLOW", (None,), "it passed 65504"),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "lines", "said"), BUGS, ids=[bug[0] for bug in BUGS])
+def test_a_planted_bug_is_found(
+    module: tcsim.RawModule, name: str, kind: str, lines: tuple[str | None, ...], said: str
+) -> None:
+    report = check(module, name)
+    found = [hazard for hazard in report.hazards if hazard.kind == kind]
+    assert not report.ok and found, report.text()
+    assert said in "\n".join(hazard.text() for hazard in found)
+
+    def shows(hazard: Any) -> bool:
+        sides = hazard.accesses
+        return len(sides) == len(lines) and all(
+            expected is None or (side.file == "hazards.cu" and expected in SOURCE[side.line - 1])
+            for side, expected in zip(sides, lines, strict=True)
+        )
+
+    assert any(shows(hazard) for hazard in found), report.text()
+
+
+RIGHT = ["reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count", "barrier", "copy", "shuffle"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("seed", [None, 1])
+def test_nothing_is_found_without_the_bug(module: tcsim.RawModule, name: str, seed: int | None) -> None:
+    report = check(module, f"{name}_right", seed=seed)
+    assert report.ok, report.text()
+
+
+def test_a_mask_without_the_thread_and_a_partial_warp(module: tcsim.RawModule) -> None:
+    wrong = tcsim.check(module.get_function("shuffle_wrong_mask"), 1, 32, (floats(32), zeros(32)))
+    assert [hazard.kind for hazard in wrong.hazards] == ["NOT A MEMBER"]
+    partial = tcsim.check(module.get_function("tensor_core"), 1, 16, (halves(1), halves(1), halves(0)))
+    assert set(partial.kinds()) == {"PARTIAL WARP"}
+    assert "lanes 16-31 have exited or never were" in partial.text()
+
+
+def test_cancellation_is_a_note() -> None:
+    """C is 32768 + 1/8 and A * B adds -32768: of the accumulator's 24 bits, 18 are gone."""
+    body = """
+        mov.b32 %r1, 0x3c003c00; mov.b32 %r2, 0xe800e800; mov.f32 %f1, 0f47000020;
+        mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f2, %f3, %f4, %f5}, {%r1, %r1, %r1, %r1}, {%r2, %r2},
+            {%f1, %f1, %f1, %f1};
+        mov.b32 result, %f2;
+    """
+    function = tcsim.RawModule(code=kernel(body)).get_function("k")
+    arguments = (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32))
+    report = tcsim.check(function, 1, 32, arguments)
+    assert tcsim.asnumpy(arguments[0]).view(np.float32)[0] == 0.125
+    assert report.ok and "CANCELLATION  mma.sync" in report.text() and " 18 at most" in report.text()
+    assert not tcsim.check(function, 1, 32, arguments, numerics=False).notes
+
+
+def test_a_register_that_was_never_written() -> None:
+    """Lanes that the guard leaves out store what the register happened to hold."""
+    body = "setp.lt.u32 %p1, lane, 8; @%p1 mov.u32 %r1, 7; st.global.u32 [pin], %r1;"
+    function = tcsim.RawModule(code=kernel(body)).get_function("k")
+    report = tcsim.check(function, 1, 32, (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32)))
+    (hazard,) = [h for h in report.hazards if h.kind == "UNSET REGISTER"]
+    assert hazard.what == "%r1" and hazard.accesses[0].lanes == tuple(range(8, 32))
+    fine = kernel("mov.u32 %r1, 0; " + body.replace("st.global", "@%p1 st.global"))
+    report = tcsim.check(
+        tcsim.RawModule(code=fine).get_function("k"), 1, 32, (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32))
+    )
+    assert "UNSET REGISTER" not in report.kinds()
+
+
+def test_the_same_value_stored_twice_is_no_race() -> None:
+    both = (tcsim.zeros(64, np.uint32), tcsim.zeros(32, np.uint32))
+    same = tcsim.RawModule(code=kernel("mov.u32 %r1, 5; st.global.u32 [pin], %r1;")).get_function("k")
+    assert tcsim.check(same, 1, 64, both).ok
+    differs = tcsim.RawModule(code=kernel("st.global.u32 [pin], tid;")).get_function("k")
+    assert set(tcsim.check(differs, 1, 64, both).kinds()) == {"RACE"}
+
+
+def test_an_unwritten_word_that_is_thrown_away_is_a_note() -> None:
+    body = "mov.u32 %r2, s; ld.shared.u32 %r1, [%r2]; and.b32 result, %r1, {mask};"
+    for mask, ok in ((0, True), (1, False)):
+        text = kernel(body.replace("{mask}", str(mask)), declarations=".shared .align 4 .b8 s[64];\n")
+        arguments = (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32))
+        report = tcsim.check(tcsim.RawModule(code=text).get_function("k"), 1, 32, arguments)
+        assert report.ok == ok, report.text()
+        assert ("no result depends on it" in report.text()) == ok
+        assert not tcsim.asnumpy(arguments[0]).any()
+
+
+CORRECT = [
+    "block_scan", "gemm_e4m3", "gemm_f16_small", "gemm_s8", "histogram_u8", "layernorm", "locks", "producer_consumer",
+    "reduce_sum_f32", "softmax_rows", "stream_sum", "transpose_padded", "triton_softmax", "warp_votes",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CORRECT)
+def test_no_hazards_in_recorded_kernels(name: str, traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Those with barriers, atomics, copies or shuffles, which the hardware ran with one result."""
+    assert main(["check", str(traces / name)]) == 0, capsys.readouterr().out
+
+
+def test_the_same_bits_with_hooks(traces: Path) -> None:
+    """Checked, in another order, a kernel computes what it computes unchecked."""
+    from tcsim.cli.launches import LaunchOptions, prepare
+
+    plain = prepare(str(traces / "gemm_f16_small"), LaunchOptions())
+    plain.run()
+    watched = prepare(str(traces / "gemm_f16_small"), LaunchOptions())
+    with tcsim.Checker(seed=3) as checker:
+        watched.run()
+    assert checker.report.ok and checker.report.launches == 1
+    for name, array in plain.outputs().items():
+        assert watched.outputs()[name].tobytes() == array.tobytes()
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ptx = str(FOLDER / "hazards.ptx")
+    words = ["check", ptx, "-k", "count_racing", "-g", "4", "-b", "64", "--arg", "i32[256]:arange", "--inout", "i32[8]:zeros"]
+    assert main([*words, "--json"]) == 1
+    data = json.loads(capsys.readouterr().out)
+    assert data["schema"] == "tcsim-check-1" and {hazard["kind"] for hazard in data["hazards"]} == {"RACE"}
+    assert data["hazards"][0]["accesses"][0]["file"] == "hazards.cu"
+
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, numpy as np, tcsim\n"
+        f"f = tcsim.RawModule(path={ptx!r}).get_function('uninitialised_shared')\n"
+        "f((1,), (int(sys.argv[1]),), (tcsim.zeros(128, np.float32),))\n"
+    )
+    assert main(["check", str(script), "100"]) == 0
+    assert main(["check", str(script), "128"]) == 1
+    assert "1 UNINITIALISED in 1 launch" in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "none.py")]) == 2
+
+
+def test_hazards_raise_where_asked(module: tcsim.RawModule) -> None:
+    with pytest.raises(tcsim.HazardError, match="UNINITIALISED"):
+        check(module, "uninitialised_shared").require()
+    check(module, "barrier_right").require()
+
+
+pytest_plugins = ["pytester"]
+
+
+def test_the_fixture(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        f"""
+        import numpy as np, tcsim
+        def launch(name):
+            f = tcsim.RawModule(path={str(FOLDER / "hazards.ptx")!r}).get_function(name)
+            f((1,), (128,), (tcsim.zeros(128, np.float32), np.int32(100)))
+        def test_good(tcsim_checker):
+            launch("barrier_right")
+            assert tcsim_checker.report.launches == 1
+        def test_bad(tcsim_checker):
+            launch("barrier_divergent")
+        """
+    )
+    pytester.makeconftest("from tcsim.pytest_plugin import tcsim_checker")
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*DIVERGENT BARRIER*"])
