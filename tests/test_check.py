@@ -53,6 +53,7 @@ LAUNCHES: dict[str, tuple[int, int, Callable[[], tuple[Any, ...]]]] = {
     "out_of_bounds": (2, 64, lambda: (floats(127), zeros(127), np.int32(127))),
     "misaligned": (1, 32, lambda: (floats(256), zeros(128))),
     "shuffle": (1, 32, lambda: (floats(32), zeros(32), np.int32(16))),
+    "pipeline": (1, 64, lambda: (tcsim.asarray(np.arange(320, dtype=np.int32)), tcsim.zeros(32, np.int32), np.int32(10))),
     "tensor_core": (1, 32, lambda: (halves(100), halves(100), halves(0))),
 }
 
@@ -81,6 +82,7 @@ BUGS = [
     ("out_of_bounds", "OUT OF BOUNDS", ("y[i] = x[i]",), "past the end of the 508-byte buffer"),
     ("misaligned", "MISALIGNED", ("*(const float4*)",), "is 4 mod 16"),
     ("shuffle_inactive", "INACTIVE SOURCE", (None,), "the mask names lanes 16-31"),
+    ("pipeline_racing", "RACE", ("ring[s][lane ^ 1]", "ring[s][lane] = x["), "no barrier orders warp 1 before warp 0"),
     ("tensor_core", "OVERFLOW", (None,), "it passed 65504"),
 ]
 
@@ -104,7 +106,7 @@ def test_a_planted_bug_is_found(
     assert any(shows(hazard) for hazard in found), report.text()
 
 
-RIGHT = ["reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count", "barrier", "copy", "shuffle"]
+RIGHT = ["reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count", "barrier", "copy", "shuffle", "pipeline"]
 
 
 @pytest.mark.parametrize("name", RIGHT)
@@ -181,6 +183,26 @@ CORRECT = [
 def test_no_hazards_in_recorded_kernels(name: str, traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Those with barriers, atomics, copies or shuffles, which the hardware ran with one result."""
     assert main(["check", str(traces / name)]) == 0, capsys.readouterr().out
+
+
+CLUSTERS = {
+    "pipeline": (2, 128, None, 2 * 20 * 32, (20,)),
+    "token": (2, 128, None, 256, ()),
+    "distributed": (8, 128, None, 1024, ()),
+    "passed": (4, 32, None, 0, ()),
+    "remote": (6, 64, None, 0, ()),
+}
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_no_hazards_with_mbarriers_and_in_clusters(name: str) -> None:
+    grid, block, cluster, inputs, numbers = CLUSTERS[name]
+    function = tcsim.RawModule(path=FOLDER.parent / "cluster" / "kernels.ptx").get_function(name)
+    arrays = [tcsim.asarray(np.arange(inputs, dtype=np.int32))] if inputs else []
+    arguments = (*arrays, tcsim.zeros(2048, np.int32), *(np.int32(n) for n in numbers))
+    with tcsim.Checker(seed=1) as checker:
+        function((grid,), (block,), arguments, cluster=cluster)
+    assert checker.report.ok, checker.report.text()
 
 
 def test_the_same_bits_with_hooks(traces: Path) -> None:

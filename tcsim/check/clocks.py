@@ -63,6 +63,9 @@ def ordered(t: Any, stamp: Any, agent: Any, lanes: Any, w: Any, lane: Any) -> An
     """Whether accesses stamped ``stamp`` by ``lanes`` of a warp come before what lane ``lane`` of warp ``w`` does now."""
     cta, warps = t[T_CTA], t[T_WARPS]
     me = cta * warps + w
+    grid = as_i64(t[T_GRID])
+    if stamp < as_i64(grid[G_RELEASED])[agent] and stamp < as_i64(grid[G_ACQUIRED])[me]:
+        return True
     if agent == me:
         if stamp <= as_i64(t[T_WARP_FLOOR])[w] or stamp <= t[T_FLOOR]:
             return True
@@ -70,9 +73,6 @@ def ordered(t: Any, stamp: Any, agent: Any, lanes: Any, w: Any, lane: Any) -> An
         for other in range(32):
             if (lanes >> np.uint32(other)) & np.uint32(1) and other != lane and stamp > known[other]:
                 return False
-        return True
-    grid = as_i64(t[T_GRID])
-    if stamp < as_i64(grid[G_RELEASED])[agent] and stamp < as_i64(grid[G_ACQUIRED])[me]:
         return True
     if agent // warps != cta:
         return False

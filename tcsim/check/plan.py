@@ -58,9 +58,9 @@ _EXPONENTS = {"f16": 0x7C00, "bf16": 0x7F80, "tf32": 0x7F80_0000, "f32": 0x7F80_
 
 @dataclass
 class Plan:
-    """``hooks`` by instruction. ``meta``: int32 [instruction, META_WORDS]; ``tiles``: patterns of wmma tiles. ``shared_bits``,
-    ``global_bits``: log2 of the granules. ``writes_global``: whether the kernel writes device memory at all. ``unseen``: whether it
-    has instructions that write shared memory and are not watched."""
+    """``hooks`` by instruction. ``meta``: int32 [instruction, META_WORDS]; ``tiles``: patterns of wmma tiles.
+    ``shared_bits``, ``global_bits``: log2 of the granules. ``writes_global``: whether the kernel writes device memory at all.
+    ``unseen``: whether it has instructions that write shared memory and are not watched."""
 
     hooks: dict[int, Hooks]
     meta: NDArray[np.int32]
@@ -193,8 +193,7 @@ class _Instruction:
 
     def _mbarrier(self) -> Hooks:
         """Operations of an mbarrier, and stores that tell one when they have come; bulk copies are not watched."""
-        slots, meta = self._slots(), self.meta
-        around = Hooks()
+        slots, around = self._slots(), Hooks()
         if self.program.memory[self.pc] is not None:
             if self.words[0] != "st":
                 return around
@@ -202,19 +201,15 @@ class _Instruction:
         name = "c" if self.words[0] == "st" else "a"
         if name not in slots or self.words[0] not in ("st", "mbarrier", "cp"):
             return around
-        if around.before:  # the hook of mbarriers finds its address where that of accesses finds its own
-            around.before.append(Hook(fence))
-            around.after.append(Hook(acquire_all))
-            return around
         planes = dict(
             zip((o.name for o in self.form.operands), self.program.kernels[int(self.row[FUNCTION])].planes, strict=True)
         )
-        meta[OPERAND], meta[PLANES] = slots[name], planes[name]
+        place = (slots[name], planes[name])
         if "test_wait" in self.words or "try_wait" in self.words:
-            around.after.append(Hook(mbarrier_wait))
+            around.after.append(Hook(mbarrier_wait, place))
         elif "init" not in self.words and "inval" not in self.words and "pending_count" not in self.words:
-            meta[M_NUMBER] = int(self.opcode.startswith("cp.async.mbarrier"))
-            around.before.append(Hook(mbarrier_arrive))
+            copies = int(self.opcode.startswith("cp.async.mbarrier"))
+            around.before.append(Hook(mbarrier_arrive, (*place, copies)))
         return around
 
     def _barrier(self, kind: int) -> Hooks:

@@ -1,4 +1,4 @@
-"""The hooks of instructions that order accesses: barriers, ``bar.warp.sync``, mbarriers, fences, groups of copies. Compiled.
+"""The hooks of instructions that order accesses: barriers, mbarriers, fences, groups of copies. Compiled.
 
 A hook before a barrier gathers what those who arrive know; one behind it, which a warp executes once it has been let through,
 hands it out. Which arrivals belong together is counted here anew, thread by thread, as the executor does
@@ -52,10 +52,20 @@ from tcsim.check.layout import (
     T_WARP_FLOOR,
     T_WARPS,
 )
-from tcsim.execute.accesses import OPERAND, PLANES, SECOND
+from tcsim.execute.accesses import OPERAND, SECOND
 from tcsim.execute.barriers import popcount
 
-__all__ = ["acquire_all", "barrier_after", "barrier_before", "commit_copies", "fence", "mbarrier_arrive", "mbarrier_wait", "wait_copies", "warp_sync_after"]
+__all__ = [
+    "acquire_all",
+    "barrier_after",
+    "barrier_before",
+    "commit_copies",
+    "fence",
+    "mbarrier_arrive",
+    "mbarrier_wait",
+    "wait_copies",
+    "warp_sync_after",
+]
 
 
 @compiled
@@ -231,15 +241,17 @@ def acquire_all(base, lanes, place, ctx):
 
 
 @compiled
-def _mbarrier_cell(t, base, pc, lane):
-    """The cell at the start of an mbarrier object, of whichever CTA of the cluster; its table, first."""
+def _mbarrier_cell(t, base, place, lane):
+    """The cell at the start of an mbarrier object, of whichever CTA of the cluster; that CTA's table before it. A hook's row
+    says which operand has the address, and how many planes its base has."""
+    row = as_i32(place)
     grid = as_i64(t[T_GRID])
-    meta = as_i32(grid[G_META] + 4 * META_WORDS * pc)
-    operands = as_i32(grid[G_POOL] + meta[M_ROW])
-    address = np.int64(as_u32(base + operands[meta[OPERAND]])[lane])
-    if meta[PLANES] == 2:
-        address |= np.int64(as_u32(base + operands[meta[OPERAND]] + 128)[lane]) << np.int64(32)
-    address = (address + np.int64(operands[meta[OPERAND] + 1])) & np.int64((1 << SHARED_BITS) - 1)
+    operands = as_i32(grid[G_POOL] + as_i32(grid[G_META] + 4 * META_WORDS * np.int64(row[0]))[M_ROW])
+    low = base + operands[row[1]]
+    address = np.int64(as_u32(low)[lane])
+    if row[2] == 2:
+        address |= np.int64(as_u32(low + 128)[lane]) << np.int64(32)
+    address = (address + np.int64(operands[row[1] + 1])) & np.int64((1 << SHARED_BITS) - 1)
     rank, offset = address >> np.int64(WINDOW_BITS), address & np.int64((1 << WINDOW_BITS) - 1)
     owner = t
     if rank != t[T_RANK] and as_i64(t[T_PEERS])[rank] != 0:
@@ -249,12 +261,11 @@ def _mbarrier_cell(t, base, pc, lane):
 
 
 def mbarrier_arrive(base, lanes, place, ctx):
-    """Threads are about to arrive at mbarriers, or to send bytes that will: whoever waits there knows what they did. With M_NUMBER 1,
-    they do when the copies of these threads have come: those are done then."""
+    """Threads are about to arrive at mbarriers, or to send bytes that will: whoever waits there knows what they did. If the
+    hook's row ends in 1, they do when the copies of these threads have come: those are done then."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
-    pc = np.int64(as_i32(place)[0])
     w = load_i64(ctx + 8 * WARP)
-    copies = as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)[M_NUMBER] == 1
+    copies = as_i32(place)[3] == 1
     opened, done, waited = as_i64(t[T_OPEN]), as_i64(t[T_DONE]), as_u32(t[T_WAITED])
     before = np.uint32(now(t))
     stamp = release(t, w)
@@ -267,7 +278,7 @@ def mbarrier_arrive(base, lanes, place, ctx):
                 waited[RING * thread + group % RING] = before
             done[thread] = opened[thread]
             opened[thread] += 1
-        _, cell = _mbarrier_cell(t, base, pc, lane)
+        _, cell = _mbarrier_cell(t, base, place, lane)
         cell[C_RELEASE] = np.uint32(stamp)
     return np.int32(0)
 
@@ -275,11 +286,10 @@ def mbarrier_arrive(base, lanes, place, ctx):
 def mbarrier_wait(base, lanes, place, ctx):
     """A test or wait has come back."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
-    pc = np.int64(as_i32(place)[0])
     w = load_i64(ctx + 8 * WARP)
     for lane in range(32):
         if (lanes >> np.uint32(lane)) & np.uint32(1):
-            owner, cell = _mbarrier_cell(t, base, pc, lane)
+            owner, cell = _mbarrier_cell(t, base, place, lane)
             if np.int64(cell[C_RELEASE]) >= owner[T_BEGIN]:
                 acquire(t, w, np.int64(cell[C_RELEASE]))
     return np.int32(0)

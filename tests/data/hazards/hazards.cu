@@ -223,3 +223,43 @@ extern "C" __global__ void tensor_core(const half* a, const half* b, half* d) {
   for (int i = 0; i < 4; i++) wmma::mma_sync(fd, fa, fb, fd);
   wmma::store_matrix_sync(d, fd, 16, wmma::mem_row_major);
 }
+
+// --------------------------------------------------------------------------------- mbarriers
+
+// Warp 0 fills four buffers in turn, the others read them. With the bug they call one empty before they read it.
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void wait(unsigned long long* b, unsigned parity) {
+  asm volatile("{.reg .pred P; L: mbarrier.try_wait.parity.shared::cta.b64 P, [%0], %1; @P bra D; bra L; D: }" ::"r"(at(b)),
+               "r"(parity) : "memory");
+}
+__device__ void arrive(unsigned long long* b) {
+  asm volatile("{.reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0]; }" ::"r"(at(b)) : "memory");
+}
+template <bool BUG>
+__device__ void pipeline(const int* x, int* y, int n) {
+  __shared__ unsigned long long full[4], empty[4];
+  __shared__ int ring[4][32];
+  int warp = threadIdx.x / 32, lane = threadIdx.x % 32, sum = 0;
+  if (threadIdx.x == 0)
+    for (int i = 0; i < 4; i++) {
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" ::"r"(at(full + i)) : "memory");
+      asm volatile("mbarrier.init.shared::cta.b64 [%0], 32;" ::"r"(at(empty + i)) : "memory");
+    }
+  __syncthreads();
+  for (int i = 0; i < n; i++) {
+    int s = i % 4;
+    if (warp == 0) {
+      if (i >= 4) wait(empty + s, (i / 4 - 1) & 1);
+      ring[s][lane] = x[32 * i + lane];
+      arrive(full + s);
+    } else {
+      wait(full + s, (i / 4) & 1);
+      if (BUG) arrive(empty + s);
+      sum = sum * 3 + ring[s][lane ^ 1];
+      if (!BUG) arrive(empty + s);
+    }
+  }
+  if (warp == 1) y[lane] = sum;
+}
+extern "C" __global__ void pipeline_racing(const int* x, int* y, int n) { pipeline<true>(x, y, n); }
+extern "C" __global__ void pipeline_right(const int* x, int* y, int n) { pipeline<false>(x, y, n); }
