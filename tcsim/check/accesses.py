@@ -167,8 +167,8 @@ def _check_reader(t, cell, stamp_at, w, lane, pc, space, address, size, begin, s
 
 @compiled
 def _touch(t, begin, cell, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, at, host):
-    """One granule that a lane reads or writes. ``begin``: the least stamp that means anything in the cell. ``at``: the granule's
-    offset in the access. ``group``: of an asynchronous copy."""
+    """One granule that a lane reads or writes. ``begin``: the least stamp that means anything in the cell. ``at``: the
+    granule's offset in the access. ``group``: of an asynchronous copy."""
     stamp = now(t)
     me = t[T_CTA] * t[T_WARPS] + w
     weak = strong == 0

@@ -126,7 +126,12 @@ class Checker:
 
 
 def _make(
-    kind: type[CtaSlot], options: Mapping[str, Any], launch: Launch, geometry: Geometry, parameters: NDArray[np.uint8], rank: int
+    kind: type[CtaSlot],
+    options: Mapping[str, Any],
+    launch: Launch,
+    geometry: Geometry,
+    parameters: NDArray[np.uint8],
+    rank: int,
 ) -> CtaSlot:
     sms = launch.device.arch.limits.sms
     return kind(launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank, **options)
