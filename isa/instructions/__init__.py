@@ -3,6 +3,7 @@
 from isa.instructions import (
     async_copy,
     atomic,
+    cache_hints,
     cluster,
     comparison,
     control,
@@ -20,6 +21,7 @@ from isa.instructions import (
     memory,
     move,
     mufu,
+    stack,
     video,
     warp,
     wgmma,
@@ -29,6 +31,7 @@ from isa.instructions import (
 __all__ = [
     "async_copy",
     "atomic",
+    "cache_hints",
     "cluster",
     "comparison",
     "control",
@@ -46,6 +49,7 @@ __all__ = [
     "memory",
     "move",
     "mufu",
+    "stack",
     "video",
     "warp",
     "wgmma",

@@ -27,6 +27,9 @@ _COMMON: dict[str, Any] = {
     "prefetch": optional("L2::64B", "L2::128B", "L2::256B"),
 }
 
+_HINTED = "cp.async.{cop}.{shared}.global.{hint}{prefetch} [dst:b8], [src:b8], "
+_HINT: dict[str, Any] = {"hint": ("L2::cache_hint",)}
+
 
 @lane
 def _copy(ctx, dst, src, size, given, widest, number):
@@ -54,6 +57,7 @@ def _copy(ctx, dst, src, size, given, widest, number):
 
 
 @instruction("cp.async.{cop}.{shared}.global{prefetch} [dst:b8], [src:b8], size:b32", **_COMMON)
+@instruction(_HINTED + "size:b32, policy:b64", **_COMMON, **_HINT)
 def cp_async(dst, src, size, mask, ctx, *, cop):
     """Copy 4, 8 or 16 bytes per lane (``.cg``: 16 only)."""
     for number in range(32):
@@ -66,6 +70,7 @@ def cp_async(dst, src, size, mask, ctx, *, cop):
 
 
 @instruction("cp.async.{cop}.{shared}.global{prefetch} [dst:b8], [src:b8], size:b32, given:b32", **_COMMON)
+@instruction(_HINTED + "size:b32, given:b32, policy:b64", **_COMMON, **_HINT)
 def cp_async_zfill(dst, src, size, given, mask, ctx, *, cop):
     """Copy ``given`` bytes and fill the rest of ``size`` with zeros; nothing is read where ``given`` is 0."""
     for number in range(32):
@@ -78,6 +83,7 @@ def cp_async_zfill(dst, src, size, given, mask, ctx, *, cop):
 
 
 @instruction("cp.async.{cop}.{shared}.global{prefetch} [dst:b8], [src:b8], size:b32, ignored:pred", **_COMMON)
+@instruction(_HINTED + "size:b32, ignored:pred, policy:b64", **_COMMON, **_HINT)
 def cp_async_ignore(dst, src, size, ignored, mask, ctx, *, cop):
     """Copy, or fill with zeros where the predicate says to ignore the source."""
     for number in range(32):

@@ -7,6 +7,8 @@ operations do.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from isa.arith.bfloat16 import add_bf16, add_bf16x2, max_bf16, max_bf16x2, min_bf16, min_bf16x2
@@ -16,6 +18,7 @@ from isa.arith.float64 import add_f64_rn
 from isa.arith.lane import lane
 from isa.arith.primitives import bits_f32, bits_f64, f32_bits, f64_bits
 from isa.instructions.memory import read, write
+from isa.kernels.planes import load_u64, store_u64
 from isa.machine import SPACES, in_shared, locate
 from isa.spec import flag, instruction, optional
 
@@ -55,6 +58,13 @@ def _valid(params):
         return ".vec needs .global and .f32 or a half type"
     if vec and _COUNT[vec] * _BYTES[t] > 16:
         return f".{vec}.{t} is wider than 16 bytes"
+    return _ordering(params)
+
+
+def _ordering(params):
+    """Why the qualifiers do not go together, for every atomic operation."""
+    if params.get("hint") and str(params["space"]) not in ("", "global"):
+        return f".L2::cache_hint is for global memory, not .{params['space']}"
     return None
 
 
@@ -257,21 +267,32 @@ _COMBINE = {
 _COMBINE_L2 = _COMBINE | {("add", "f32"): _add_f32_l2, ("add", "f64"): _add_f64_l2}
 
 
+_QUALIFIERS: dict[str, Any] = {
+    "body": "warp",
+    "timing": "atomic",
+    "memory": "atomic",
+    "order": optional(*_ORDERS),
+    "scope": optional(*_SCOPES),
+    "space": optional(*_SPACES),
+}
+_ATOM: dict[str, Any] = {**_QUALIFIERS, "section": "9.7.13.3"}
+_RED: dict[str, Any] = {**_QUALIFIERS, "section": "9.7.13.4"}
+_OPERATION: dict[str, Any] = {
+    "op": tuple(_ALLOWED),
+    "noftz": flag("noftz"),
+    "vec": optional("v2", "v4", "v8"),
+    "t": _TYPES,
+}
+_HINT: dict[str, Any] = {"hint": ("L2::cache_hint",), "sm": 80, "ptx": "7.4"}
+
+
+@instruction("atom{order}{scope}{space}.{op}{noftz}{vec}.{t} d*vec, [a], b*vec", **_ATOM, ptx="1.1", valid=_valid, **_OPERATION)
 @instruction(
-    "atom{order}{scope}{space}.{op}{noftz}{vec}.{t} d*vec, [a], b*vec",
-    body="warp",
-    timing="atomic",
-    memory="atomic",
-    section="9.7.13.3",
-    ptx="1.1",
+    "atom{order}{scope}{space}.{op}{noftz}.{hint}{vec}.{t} d*vec, [a], b*vec, policy:b64",
+    **_ATOM,
+    **_HINT,
     valid=_valid,
-    order=optional(*_ORDERS),
-    scope=optional(*_SCOPES),
-    space=optional(*_SPACES),
-    op=tuple(_ALLOWED),
-    noftz=flag("noftz"),
-    vec=optional("v2", "v4", "v8"),
-    t=_TYPES,
+    **_OPERATION,
 )
 def atom(d, a, b, mask, ctx, *, space, op, vec, t):
     """Read a location, combine it with ``b``, write it back, in one step; ``d`` is what was there before."""
@@ -291,21 +312,17 @@ def atom(d, a, b, mask, ctx, *, space, op, vec, t):
     return 0
 
 
+def _valid_red(params):
+    return "red has no exch" if params["op"] == "exch" else _valid(params)
+
+
+@instruction("red{order}{scope}{space}.{op}{noftz}{vec}.{t} [a], b*vec", **_RED, ptx="1.2", valid=_valid_red, **_OPERATION)
 @instruction(
-    "red{order}{scope}{space}.{op}{noftz}{vec}.{t} [a], b*vec",
-    body="warp",
-    timing="atomic",
-    memory="atomic",
-    section="9.7.13.4",
-    ptx="1.2",
-    valid=lambda p: "red has no exch" if p["op"] == "exch" else _valid(p),
-    order=optional(*_ORDERS),
-    scope=optional(*_SCOPES),
-    space=optional(*_SPACES),
-    op=tuple(_ALLOWED),
-    noftz=flag("noftz"),
-    vec=optional("v2", "v4", "v8"),
-    t=_TYPES,
+    "red{order}{scope}{space}.{op}{noftz}.{hint}{vec}.{t} [a], b*vec, policy:b64",
+    **_RED,
+    **_HINT,
+    valid=_valid_red,
+    **_OPERATION,
 )
 def red(a, b, mask, ctx, *, space, op, vec, t):
     """Combine a location with ``b`` in one step, without returning what was there."""
@@ -324,16 +341,12 @@ def red(a, b, mask, ctx, *, space, op, vec, t):
     return 0
 
 
+@instruction("atom{order}{scope}{space}.cas.{t} d, [a], b, c", **_ATOM, ptx="1.1", t=("b16", "b32", "b64"))
 @instruction(
-    "atom{order}{scope}{space}.cas.{t} d, [a], b, c",
-    body="warp",
-    timing="atomic",
-    memory="atomic",
-    section="9.7.13.3",
-    ptx="1.1",
-    order=optional(*_ORDERS),
-    scope=optional(*_SCOPES),
-    space=optional(*_SPACES),
+    "atom{order}{scope}{space}.cas.{hint}.{t} d, [a], b, c, policy:b64",
+    **_ATOM,
+    **_HINT,
+    valid=_ordering,
     t=("b16", "b32", "b64"),
 )
 def atom_cas(d, a, b, c, mask, ctx, *, space, t):
@@ -348,4 +361,50 @@ def atom_cas(d, a, b, c, mask, ctx, *, space, t):
             if old == np.uint64(b[number]):
                 write(host, np.uint64(c[number]), size)
             d[number] = old
+    return 0
+
+
+# ---------------------------------------------------------------------------------------------- 128 bits at once
+# A .b128 register is a pair of 64-bit ones, the low half first (isa.lower.scopes).
+
+
+@instruction("atom{order}{scope}{space}.exch.b128 d:b64*2, [a], b:b64*2", **_ATOM, sm=90, ptx="8.3")
+@instruction(
+    "atom{order}{scope}{space}.exch.{hint}.b128 d:b64*2, [a], b:b64*2, policy:b64",
+    **{**_ATOM, **_HINT, "sm": 90, "ptx": "8.3"},
+    valid=_ordering,
+)
+def atom_exch_b128(d, a, b, mask, ctx, *, space):
+    """Write 128 bits; ``d`` is what was there before."""
+    for number in range(32):
+        if (mask >> np.uint32(number)) & np.uint32(1):
+            host = locate(ctx, SPACES[space], a[number], 16, number)
+            if host == 0:
+                return 1
+            for half in range(2):
+                old = load_u64(host + 8 * half)
+                store_u64(host + 8 * half, b[half, number])
+                d[half, number] = old
+    return 0
+
+
+@instruction("atom{order}{scope}{space}.cas.b128 d:b64*2, [a], b:b64*2, c:b64*2", **_ATOM, sm=90, ptx="8.3")
+@instruction(
+    "atom{order}{scope}{space}.cas.{hint}.b128 d:b64*2, [a], b:b64*2, c:b64*2, policy:b64",
+    **{**_ATOM, **_HINT, "sm": 90, "ptx": "8.3"},
+    valid=_ordering,
+)
+def atom_cas_b128(d, a, b, c, mask, ctx, *, space):
+    """Write ``c`` if the 128 bits at the location are ``b``; ``d`` is what was there before."""
+    for number in range(32):
+        if (mask >> np.uint32(number)) & np.uint32(1):
+            host = locate(ctx, SPACES[space], a[number], 16, number)
+            if host == 0:
+                return 1
+            low, high = load_u64(host), load_u64(host + 8)
+            if low == b[0, number] and high == b[1, number]:
+                store_u64(host, c[0, number])
+                store_u64(host + 8, c[1, number])
+            d[0, number] = low
+            d[1, number] = high
     return 0

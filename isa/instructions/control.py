@@ -81,6 +81,12 @@ def trap(mask, ctx):
     return fault(ctx, TRAP, first_lane(mask), 0, 0, 0)
 
 
+@instruction("pmevent a:u32", control="nothing", timing="nothing", section="9.7.19.3", ptx="1.4")
+@instruction("pmevent.mask a:u32", control="nothing", timing="nothing", section="9.7.19.3", ptx="3.0")
+def pmevent() -> None:
+    """Trigger performance monitor events. Nothing counts them here."""
+
+
 @instruction("brkpt", control="nothing", timing="nothing", section="9.7.19.1")
 def brkpt() -> None:
     """A breakpoint: nothing without a debugger."""
@@ -115,6 +121,7 @@ def barrier_sync() -> None:
 
 
 @instruction("bar.arrive a:u32, b:u32", control="barrier_arrive", timing="barrier", section="9.7.13.1", ptx="2.0")
+@instruction("bar.cta.arrive a:u32, b:u32", control="barrier_arrive", timing="barrier", section="9.7.13.1", ptx="7.8")
 @instruction(
     "barrier{cta}.arrive{aligned} a:u32, b:u32",
     control="barrier_arrive",
@@ -133,9 +140,12 @@ def _reduction(template):
     """Register a reducing barrier with and without a thread count, in the old spelling and the new."""
 
     def register(function):
-        for spelling, options in (("bar", {}), ("barrier", {"sm": 30, "cta": flag("cta"), "aligned": flag("aligned")})):
+        for spelling, options in (
+            ("bar{cta}.red", {"cta": flag("cta")}),
+            ("barrier{cta}.red{aligned}", {"sm": 30, "cta": flag("cta"), "aligned": flag("aligned")}),
+        ):
             opcode, operands = template.split(" ", 1)
-            opcode = f"bar.red{opcode}" if spelling == "bar" else f"barrier{{cta}}.red{{aligned}}{opcode}"
+            opcode = spelling + opcode
             for threads in ("", "b:u32, "):
                 text = f"{opcode} {operands.replace('c:pred', threads + 'c:pred')}"
                 slots = {"op": ("and", "or")} if "{op}" in template else {}
@@ -144,7 +154,7 @@ def _reduction(template):
                     control="barrier_reduce",
                     timing="barrier",
                     section="9.7.13.1",
-                    ptx="2.0" if spelling == "bar" else "6.0",
+                    ptx="6.0" if "aligned" in options else "2.0",
                     **options,
                     **slots,
                 )(function)

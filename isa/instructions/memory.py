@@ -1,10 +1,13 @@
-"""Loads, stores and prefetches (PTX ISA 9.7.9.8 to 9.7.9.17).
+"""Loads and stores (PTX ISA 9.7.9.8 to 9.7.9.11).
 
-Cache operators, eviction priorities, ``.volatile`` and the memory-ordering qualifiers change when other threads see a value,
-not the value: the executor performs every access in program order. They are accepted and do not reach the body.
+Cache operators, eviction priorities and policies, ``.volatile`` and the memory-ordering qualifiers change when other threads
+see a value, not the value: the executor performs every access in program order. They are accepted and do not reach the body.
+What only hints is in :mod:`isa.instructions.cache_hints`.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +22,11 @@ _READ_SPACES = ("const", "global", "local", "param", "param::entry", "param::fun
 _WRITE_SPACES = ("global", "local", "param", "param::func", "shared", "shared::cta", "shared::cluster")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _EVICT = ("L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate")
+_EVICT_L2 = ("L2::evict_normal", "L2::evict_first", "L2::evict_last")
+_STRONG = ("relaxed", "acquire", "release")
+_ORDERED_SPACES = ("", "global", "shared", "shared::cta", "shared::cluster")
 _BYTES = {t: int(t[1:]) // 8 for t in _TYPES}
+_COUNT = {"": 1, "v2": 2, "v4": 4, "v8": 8}
 _SIGNED = ("s8", "s16")
 _TO_TYPE = {t: getattr(np, ("int" if t[0] == "s" else "uint") + t[1:]) for t in _TYPES if t[0] != "f"}
 _FIELD_MASK = {t: (1 << int(t[1:])) - 1 for t in ("b8", "b16", "b32", "b64")}
@@ -33,6 +40,89 @@ def _access_timing(kind):
         return f"{kind}.{'global' if space == 'generic' else space}"
 
     return timing
+
+
+def _ordering(p):
+    """Why the ordering qualifiers do not go together (PTX ISA 9.7.9.8, 9.7.9.11)."""
+    order, space = str(p["order"]), str(p["space"])
+    if (order in _STRONG) != bool(p["scope"]):
+        if p["scope"]:
+            return f".{p['scope']} is the scope of .relaxed, .acquire or .release, and none is given"
+        return f".{order} needs a scope: .cta, .cluster, .gpu or .sys"
+    if p["mmio"] and (order, p["scope"]) != ("relaxed", "sys"):
+        return ".mmio goes with .relaxed.sys only"
+    if order in _STRONG:
+        if space not in _ORDERED_SPACES:
+            return f".{order} is for global and shared memory, not .{space}"
+        if p["cop"]:
+            return f".{order} and the cache operator .{p['cop']} exclude each other"
+    return None
+
+
+def _hinted(p):
+    """Why the cache hints do not fit the state space."""
+    space = str(p["space"])
+    far = [f".{p[name]}" for name in ("evict", "level2", "prefetch") if p.get(name)]
+    if p.get("hint"):
+        far.append(".L2::cache_hint")
+    if far and space not in ("", "global"):
+        return f"{far[0]} is for global memory, not .{space}"
+    if p["evict"] and p["cop"]:
+        return f".{p['evict']} and the cache operator .{p['cop']} exclude each other"
+    return None
+
+
+def _fits(p):
+    if p.get("vec") and _COUNT[str(p["vec"])] * _BYTES[str(p["t"])] > 32:
+        return f".{p['vec']}.{p['t']} is wider than 32 bytes"
+    return None
+
+
+def _load_rules(p):
+    if p["nc"] and (p["space"] != "global" or p["order"] not in ("", "weak")):
+        return ".nc is for weak loads from .global"
+    return _ordering(p) or _hinted(p) or _fits(p)
+
+
+def _store_rules(p):
+    return _ordering(p) or _hinted(p) or _fits(p)
+
+
+_LOAD: dict[str, Any] = {
+    "body": "warp",
+    "timing": _access_timing("load"),
+    "memory": "load",
+    "section": "9.7.9.8",
+    "relaxed": ("d",),
+    "valid": _load_rules,
+    "order": optional("weak", "volatile", "relaxed", "acquire"),
+    "mmio": flag("mmio"),
+    "scope": optional(*_SCOPES),
+    "space": optional(*_READ_SPACES),
+    "nc": flag("nc"),
+    "cop": optional("ca", "cg", "cs", "lu", "cv"),
+    "evict": optional(*_EVICT),
+    "level2": optional(*_EVICT_L2),
+    "prefetch": optional("L2::64B", "L2::128B", "L2::256B"),
+}
+_STORE: dict[str, Any] = {
+    "body": "warp",
+    "timing": _access_timing("store"),
+    "memory": "store",
+    "section": "9.7.9.11",
+    "relaxed": ("b",),
+    "valid": _store_rules,
+    "order": optional("weak", "volatile", "relaxed", "release"),
+    "mmio": flag("mmio"),
+    "scope": optional(*_SCOPES),
+    "space": optional(*_WRITE_SPACES),
+    "cop": optional("wb", "cg", "cs", "wt"),
+    "evict": optional(*_EVICT),
+    "level2": optional(*_EVICT_L2),
+}
+_VECTORS = optional("v2", "v4", "v8")
+_LD = "ld{order}{mmio}{scope}{space}{nc}{cop}{evict}{level2}"
+_ST = "st{order}{mmio}{scope}{space}{cop}{evict}{level2}"
 
 
 @lane
@@ -60,22 +150,27 @@ def write(host, value, size):
         store_u64(host, np.uint64(value))
 
 
+@instruction(_LD + "{prefetch}{vec}.{t} d*vec, [a]", **_LOAD, vec=_VECTORS, t=_TYPES)
 @instruction(
-    "ld{order}{scope}{space}{nc}{cop}{evict}{level2}{prefetch}{vec}.{t} d*vec, [a]",
+    _LD + ".{hint}{prefetch}{vec}.{t} d*vec, [a], policy:b64",
+    **_LOAD,
+    sm=80,
+    ptx="7.4",
+    hint=("L2::cache_hint",),
+    vec=_VECTORS,
+    t=_TYPES,
+)
+@instruction(
+    "ldu{space}{vec}.{t} d*vec, [a]",
     body="warp",
     timing=_access_timing("load"),
     memory="load",
-    section="9.7.9.8",
+    section="9.7.9.10",
+    ptx="2.0",
     relaxed=("d",),
-    order=optional("weak", "volatile", "relaxed", "acquire"),
-    scope=optional(*_SCOPES),
-    space=optional(*_READ_SPACES),
-    nc=flag("nc"),
-    cop=optional("ca", "cg", "cs", "lu", "cv"),
-    evict=optional(*_EVICT),
-    level2=optional("L2::evict_normal", "L2::evict_first", "L2::evict_last"),
-    prefetch=optional("L2::64B", "L2::128B", "L2::256B"),
-    vec=optional("v2", "v4", "v8"),
+    valid=_fits,
+    space=optional("global"),
+    vec=_VECTORS,
     t=_TYPES,
 )
 def ld(d, a, mask, ctx, *, space, vec, t):
@@ -99,23 +194,14 @@ def ld(d, a, mask, ctx, *, space, vec, t):
     return 0
 
 
-_COUNT = {"": 1, "v2": 2, "v4": 4, "v8": 8}
-
-
+@instruction(_ST + "{vec}.{t} [a], b*vec", **_STORE, vec=_VECTORS, t=_TYPES)
 @instruction(
-    "st{order}{scope}{space}{cop}{evict}{level2}{vec}.{t} [a], b*vec",
-    body="warp",
-    timing=_access_timing("store"),
-    memory="store",
-    section="9.7.9.11",
-    relaxed=("b",),
-    order=optional("weak", "volatile", "relaxed", "release"),
-    scope=optional(*_SCOPES),
-    space=optional(*_WRITE_SPACES),
-    cop=optional("wb", "cg", "cs", "wt"),
-    evict=optional(*_EVICT),
-    level2=optional("L2::evict_normal", "L2::evict_first", "L2::evict_last"),
-    vec=optional("v2", "v4", "v8"),
+    _ST + ".{hint}{vec}.{t} [a], b*vec, policy:b64",
+    **_STORE,
+    sm=80,
+    ptx="7.4",
+    hint=("L2::cache_hint",),
+    vec=_VECTORS,
     t=_TYPES,
 )
 def st(a, b, mask, ctx, *, space, vec, t):
@@ -132,18 +218,59 @@ def st(a, b, mask, ctx, *, space, vec, t):
     return 0
 
 
+# ---------------------------------------------------------------------------------------------- 128 bits at once
+# A .b128 register is a pair of 64-bit ones, the low half first (isa.lower.scopes).
+
+_B128: dict[str, Any] = {"sm": 70, "ptx": "8.3"}
+
+
+@instruction(_LD + "{prefetch}.b128 d:b64*2, [a]", **{**_LOAD, "relaxed": ()}, **_B128)
 @instruction(
-    "prefetch{space}.{level} [a:b8]",
-    control="nothing",
-    timing="nothing",
-    section="9.7.9.15",
-    ptx="2.0",
-    space=optional("global", "local"),
-    level=("L1", "L2", "L2::evict_last", "L2::evict_normal"),
+    _LD + ".{hint}{prefetch}.b128 d:b64*2, [a], policy:b64",
+    **{**_LOAD, "relaxed": ()},
+    hint=("L2::cache_hint",),
+    sm=80,
+    ptx="8.3",
 )
-@instruction("prefetchu.L1 [a:b8]", control="nothing", timing="nothing", section="9.7.9.15", ptx="2.0")
-def prefetch() -> None:
-    """Bring a line nearer. No value changes."""
+@instruction(
+    "ldu{space}.b128 d:b64*2, [a]",
+    body="warp",
+    timing=_access_timing("load"),
+    memory="load",
+    section="9.7.9.10",
+    space=optional("global"),
+    **_B128,
+)
+def ld_b128(d, a, mask, ctx, *, space):
+    """Load 128 bits per lane, from an address that is a multiple of 16."""
+    for number in range(32):
+        if (mask >> np.uint32(number)) & np.uint32(1):
+            host = locate(ctx, SPACES[space], a[number], 16, number)
+            if host == 0:
+                return 1
+            d[0, number] = load_u64(host)
+            d[1, number] = load_u64(host + 8)
+    return 0
+
+
+@instruction(_ST + ".b128 [a], b:b64*2", **{**_STORE, "relaxed": ()}, **_B128)
+@instruction(
+    _ST + ".{hint}.b128 [a], b:b64*2, policy:b64",
+    **{**_STORE, "relaxed": ()},
+    hint=("L2::cache_hint",),
+    sm=80,
+    ptx="8.3",
+)
+def st_b128(a, b, mask, ctx, *, space):
+    """Store 128 bits per lane, to an address that is a multiple of 16."""
+    for number in range(32):
+        if (mask >> np.uint32(number)) & np.uint32(1):
+            host = locate(ctx, SPACES[space], a[number], 16, number)
+            if host == 0:
+                return 1
+            store_u64(host, b[0, number])
+            store_u64(host + 8, b[1, number])
+    return 0
 
 
 # ------------------------------------------------------------------------------------------- parameters in registers

@@ -65,6 +65,32 @@ def mov_unpack_quarters(a):
     )
 
 
+@instruction("mov.b16 d:b8*2, a", timing="mov", section="9.7.9.7")
+def mov_unpack_bytes(a):
+    """Split a 16-bit register into bytes, the low one first."""
+    return np.uint8(a), np.uint8(a >> np.uint16(8))
+
+
+# A .b128 register is a pair of 64-bit ones, the low half first (isa.lower.scopes).
+@instruction("mov.b128 d:b64*2, a:b64*2", timing="mov", section="9.7.9.7", sm=70, ptx="8.3")
+def mov_b128(a):
+    """Copy, pack or split 128 bits in two halves, the low one first."""
+    return a[0], a[1]
+
+
+@instruction("mov.b128 d:b64*2, a:b32*4", timing="mov", section="9.7.9.7", sm=70, ptx="8.3")
+def mov_pack_four_words(a):
+    """Pack four 32-bit registers, the first lowest."""
+    low = np.uint64(a[0]) | (np.uint64(a[1]) << np.uint64(32))
+    return low, np.uint64(a[2]) | (np.uint64(a[3]) << np.uint64(32))
+
+
+@instruction("mov.b128 d:b32*4, a:b64*2", timing="mov", section="9.7.9.7", sm=70, ptx="8.3")
+def mov_unpack_four_words(a):
+    """Split 128 bits into four 32-bit registers, the lowest first."""
+    return np.uint32(a[0]), np.uint32(a[0] >> np.uint64(32)), np.uint32(a[1]), np.uint32(a[1] >> np.uint64(32))
+
+
 @instruction("mov.{t} d, a:b8*2", timing="mov", section="9.7.9.7", t=("b16",))
 def mov_pack_bytes(a, *, t):
     """Pack two bytes, the first in the low half."""
@@ -109,6 +135,12 @@ def cvta(a, *, space, t):
 def cvta_to(a, *, space, t):
     """The address in a state space of a generic address that lies in it."""
     return a - np.uint64(_WINDOW[space])
+
+
+@instruction("isspacep.{space} p, a:b32", timing="alu", section="9.7.9.19", sm=20, ptx="2.0", space=_SPACES)
+def isspacep_word(a, *, space):
+    """The same of a generic address below 4 GiB, which is in global memory."""
+    return space in ("global", "const")
 
 
 @instruction("isspacep.{space} p, a:b64", timing="alu", section="9.7.9.19", sm=20, ptx="2.0", space=_SPACES)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from isa.errors import PtxError, Unsupported, UnsupportedError
 from isa.lower import specials
 from isa.lower.callgraph import call_graph, is_call, missing_functions, named, walk
@@ -29,7 +31,8 @@ from isa.lower.ir import (
 )
 from isa.lower.matching import Mismatch, immediate_bits, match_operands, names_in
 from isa.lower.parameters import Writer, parameter_cells
-from isa.lower.scopes import Cells, LabelRef, Scope, Symbol, layout, variable_align, variable_bytes
+from isa.lower.scopes import Cells, LabelRef, Scope, Symbol, Wide, layout, variable_align, variable_bytes
+from isa.lower.stack import allocates, bind_stack, place_stack, start_stack
 from isa.ptx import ast
 from isa.spec.registry import Form, ResolvedOperand, find
 from isa.types import ScalarType, scalar_type
@@ -122,7 +125,13 @@ class Binder:
         assert self.function.body is not None
         scope = Scope(self.kernel, self.module_scope)
         self._lay_out_parameters(scope)
+        stack = None
+        if not self.kernel.function_table and allocates(self.function):  # with functions, isa.lower.link does it
+            stack = start_stack(self.kernel, self.function.line)
+            self.kernel.instructions.append(stack)
         self.block(self.function.body, Scope(self.kernel, scope))
+        if stack is not None:
+            place_stack(self.kernel, stack)
 
     # ------------------------------------------------------------------------------------------------ memory layout
 
@@ -257,6 +266,8 @@ class Binder:
 
     def _instruction(self, node: ast.Instruction, scope: Scope) -> None:
         forms, _ = find(node.opcode)
+        if ".b128" in node.opcode:
+            node = msgspec.structs.replace(node, operands=tuple(self._halved(o, node, scope) for o in node.operands))
         if is_call(node):
             self.calls.call(node, scope, self.guard(node, scope), self.routine)
             return
@@ -266,15 +277,47 @@ class Binder:
             bind_return(self, node, scope)
             return
         reasons: list[Mismatch] = []
+        fitting: list[tuple[Form, dict[str, ast.Operand | None]]] = []
         for form in forms:
             matched = match_operands(form, node.operands)
             if isinstance(matched, Mismatch):
                 reasons.append(matched)
-                continue
-            self.emit(form, matched, node, scope)
-            return
-        best = max(reasons, key=lambda reason: reason.fitting, default="no form takes these operands")
-        raise self.error(best, node)
+            else:
+                fitting.append((form, matched))
+        if not fitting:
+            best = max(reasons, key=lambda reason: reason.fitting, default="no form takes these operands")
+            raise self.error(best, node)
+        form, operands = fitting[0]
+        for other in fitting[1:]:  # the text's shape leaves a choice: the kinds of its registers decide
+            if self._suits(form, operands, scope):
+                break
+            form, operands = other
+        self.emit(form, operands, node, scope)
+
+    def _suits(self, form: Form, operands: dict[str, ast.Operand | None], scope: Scope) -> bool:
+        """Whether the registers among the operands are of the kind and width that a form takes."""
+        for spec in form.operands:
+            operand = operands.get(spec.name)
+            if isinstance(operand, ast.Not) and spec.type.kind != "p":
+                return False
+            register = scope.find(operand.name) if isinstance(operand, ast.Name) else None
+            if isinstance(register, VReg) and not spec.is_address:
+                same = register.type.bits == spec.type.bits or spec.name in form.instruction.relaxed
+                if register.is_predicate != (spec.type.kind == "p") or not (same or register.is_predicate):
+                    return False
+        return True
+
+    def _halved(self, operand: ast.Operand, node: ast.Instruction, scope: Scope) -> ast.Operand:
+        """An operand of 128 bits as a vector of its halves; any other as it is."""
+        if isinstance(operand, ast.Immediate) and node.opcode == "mov.b128":
+            value = operand.value
+            return ast.Vector((ast.Immediate(value, "int"), ast.Immediate(-1 if value < 0 else 0, "int")))
+        meaning = scope.find(operand.name) if isinstance(operand, ast.Name) else None
+        if isinstance(meaning, Wide):
+            return ast.Vector((ast.Name(meaning.low.name), ast.Name(meaning.high.name)))
+        if isinstance(operand, ast.Name) and operand.name == "_":
+            return ast.Vector((operand, operand))
+        return operand
 
     def guard(self, node: ast.Instruction, scope: Scope) -> Guard | None:
         if node.guard is None:
@@ -288,6 +331,9 @@ class Binder:
         guard = self.guard(node, scope)
         if form.instruction.control == "branch":
             self._branch(form, operands, node, scope, guard)
+            return
+        if form.instruction.control == "stack":
+            bind_stack(self, form, operands, node, scope)
             return
         if form.instruction.control == "branch_indexed":
             index = operands["a"]
@@ -303,7 +349,7 @@ class Binder:
             operand = operands[spec.name]
             args[spec.name] = None if operand is None else self._operand(operand, spec, form, node, scope)
         instr = Instr(form, args, guard, node.line, node.loc, pragma=node.pragma)
-        self.kernel.instructions.append(specials.read_clock(instr, self.kernel))
+        self.kernel.instructions += specials.read_clocks(instr, self.kernel)
 
     def _branch(
         self,
@@ -357,6 +403,8 @@ class Binder:
         if isinstance(meaning, VReg):
             self._check_width(meaning, spec, form, node)
             return meaning
+        if isinstance(meaning, Wide):
+            raise self.error(f"register {operand.name} is 128 bits wide, .{spec.type.name} needs {spec.type.bits}", node)
         if spec.is_destination:
             raise self.error(f"{operand.name} is not a declared register", node)
         if isinstance(meaning, Cells) and meaning.address is not None:

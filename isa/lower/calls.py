@@ -14,7 +14,7 @@ from isa.instructions.control import HOST_FUNCTIONS
 from isa.lower.callgraph import CallGraph, call_parts
 from isa.lower.ir import Arg, Const, Guard, Instr, Kernel, Routine, VReg
 from isa.lower.parameters import parameter_cells
-from isa.lower.scopes import Cells, LabelRef, Scope
+from isa.lower.scopes import Cells, LabelRef, Scope, Wide
 from isa.ptx import ast
 from isa.spec.registry import find
 from isa.types import SCALAR_TYPES, scalar_type
@@ -100,6 +100,8 @@ class CallBinder:
             return list(meaning.registers)
         if isinstance(meaning, VReg):
             return [meaning]
+        if isinstance(meaning, Wide):
+            return [meaning.low, meaning.high]
         name = item.name if isinstance(item, ast.Name) else "an operand"
         raise self.error(f"{name} is not a register, constant or .param variable that a call can pass", node)
 

@@ -12,6 +12,7 @@ from isa.lower.calls import new_routine
 from isa.lower.ir import Instr, VReg
 from isa.lower.parameters import Writer
 from isa.lower.scopes import Cells, LabelRef, Scope, variable_align, variable_bytes
+from isa.lower.stack import allocates
 from isa.ptx import ast
 from isa.spec.registry import find
 from isa.types import scalar_type
@@ -53,7 +54,8 @@ def _function_body(binder: Binder, function: ast.Function) -> None:
     entry = find("function_entry")[0][0]
     out = binder.kernel.instructions
     given = list(routine.formals)
-    if routine.recursive:
+    routine.allocates = allocates(function)
+    if routine.recursive or routine.allocates:
         routine.frame = binder.kernel.new_register(scalar_type("b64"), "frame")
         given.append(routine.frame)
     out.append(Instr(entry, {"d": tuple(given)}, None, function.line, None, label=routine.name))
@@ -83,7 +85,7 @@ def _declare_interface(variables: tuple[ast.Variable, ...], registers: list[VReg
             position += 1
         else:
             size = variable_bytes(variable)
-            count = -(-size // 4) if variable.dims or variable.vector != 1 else 1
+            count = -(-size // 4) if variable.dims or variable.vector != 1 or size > 8 else 1
             scope.names[variable.name] = Cells(variable.name, size, registers[position : position + count])
             position += count
 

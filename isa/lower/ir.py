@@ -150,7 +150,8 @@ class Routine:
     ``formals`` and ``results``: the registers that parameters arrive in and return values leave in (:mod:`.parameters`).
     ``by_address``: indirect calls may reach it. ``reach``: names of the functions it may lead to by calls; with its own name
     among them it is recursive: its local variables (``local_size`` bytes) are then on a stack, at the register ``frame``.
-    ``calls``: whether it calls at all. ``link``: where it must return to, if it calls.
+    ``calls``: whether it calls at all. ``link``: where it must return to, if it calls. ``allocates``: whether it uses the
+    stack by itself; it then has a ``frame``, too.
     """
 
     name: str
@@ -160,6 +161,7 @@ class Routine:
     reach: frozenset[str]
     local_size: int = 0
     calls: bool = False
+    allocates: bool = False
     frame: VReg | None = None
     link: VReg | None = None
 

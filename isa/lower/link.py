@@ -7,7 +7,7 @@ Done after contraction, to which a call is one instruction. The calling conventi
   functions that can be called so have a second entry, which moves them on;
 - the place to return to is put into the register *link*; a function that calls others itself moves it away first;
 - a recursive function has a frame on a stack in local memory for its local variables; around a call that may lead back to it
-  it saves the registers that are alive there too.
+  it saves the registers that are alive there too. One that allocates there remembers where the stack was.
 """
 
 from __future__ import annotations
@@ -18,16 +18,13 @@ from isa.lower.calls import shared_register
 from isa.lower.cfg import build_blocks
 from isa.lower.ir import Arg, Const, Instr, Kernel, MemoryArg, Routine, VReg
 from isa.lower.parameters import Writer
+from isa.lower.stack import FRAME_ALIGN, place_stack, start_stack
 from isa.spec.registry import find
 from isa.types import scalar_type
 
-__all__ = ["STACK_BYTES", "link"]
-
-STACK_BYTES = 1 << 14
-"""Bytes of stack per thread for recursive functions. CUDA gives 1024 by default, but its frames are smaller."""
+__all__ = ["link"]
 
 ORIGIN = "call"
-_FRAME_ALIGN = 16
 
 
 def link(kernel: Kernel) -> None:
@@ -43,7 +40,7 @@ class _Linker:
         self.entries: dict[str, int] = {}
         self.doors: dict[str, int] = {}  # second entries
         self.link = shared_register(kernel, "link", 32)
-        self.recursive = any(routine.recursive for routine in kernel.functions.values())
+        self.stacked = "stack" in kernel.shared_registers or any(r.frame is not None for r in kernel.functions.values())
         self.indirect = False
         self.places: list[Instr] = []  # moves of the place behind a call
         self.saved: dict[int, list[VReg]] = {}
@@ -51,7 +48,8 @@ class _Linker:
 
     def run(self) -> None:
         kernel = self.kernel
-        if self.recursive:
+        stack = None
+        if self.stacked:
             self._plan_frames()
         moved: list[int] = []
         start = kernel.instructions[0].target
@@ -59,9 +57,9 @@ class _Linker:
         for index, instr in enumerate(kernel.instructions):
             moved.append(len(self.out))
             control = instr.form.instruction.control
-            if index == start and self.recursive:
-                writer = self._writer(instr)
-                writer.move(self._stack(), Const(-(-kernel.local_size // _FRAME_ALIGN) * _FRAME_ALIGN))
+            if index == start and self.stacked:
+                stack = start_stack(kernel, instr.line)
+                self.out.append(stack)
             if control == "enter":
                 routine = kernel.functions[instr.label or ""]
                 self._enter(instr, routine)
@@ -87,9 +85,8 @@ class _Linker:
         for move in self.places:
             move.args["a"] = Const(place_of[id(move)] + 2)
         kernel.instructions = self.out
-        if self.recursive:
-            kernel.stack = STACK_BYTES
-            kernel.local_size = -(-kernel.local_size // _FRAME_ALIGN) * _FRAME_ALIGN + STACK_BYTES
+        if stack is not None:
+            place_stack(kernel, stack)
 
     def _writer(self, instr: Instr) -> Writer:
         return Writer(self.kernel, self.out, None, instr.line, instr.loc, ORIGIN)
@@ -183,6 +180,9 @@ class _Linker:
         if saved is not None:
             assert caller is not None and caller.frame is not None
             self._save(writer, caller, saved)
+            if caller.allocates:
+                writer.emit("st.local.b64", a=MemoryArg(self._stack(), 0), b=caller.frame)
+                writer.emit("add.u64", d=self._stack(), a=self._stack(), b=Const(FRAME_ALIGN))
             # What is passed may stand in the very registers that take it.
             values = tuple(self._aside(writer, value) for value in values)
         for formal, value in zip(formals, values, strict=True):
@@ -194,7 +194,11 @@ class _Linker:
         if saved is not None:
             assert caller is not None and caller.frame is not None
             returned = [self._aside(writer, register) for register in returned]  # type: ignore[misc]
-            writer.emit("sub.u64", d=caller.frame, a=self._stack(), b=Const(self.frame_bytes[caller.name]))
+            if caller.allocates:  # how far the stack is from the frame, nobody knows
+                writer.emit("sub.u64", d=self._stack(), a=self._stack(), b=Const(FRAME_ALIGN))
+                writer.emit("ld.local.b64", d=caller.frame, a=MemoryArg(self._stack(), 0))
+            else:
+                writer.emit("sub.u64", d=caller.frame, a=self._stack(), b=Const(self.frame_bytes[caller.name]))
             self._restore(writer, caller, saved)
         for result, register in zip(results, returned, strict=True):
             assert isinstance(result, VReg)
@@ -245,7 +249,7 @@ class _Linker:
             if routine.frame is not None:
                 sizes = [sum(map(_slot, self.saved[i])) for i, r in callers.items() if r is routine]
                 whole = -(-routine.local_size // 8) * 8 + max(sizes, default=0)
-                self.frame_bytes[routine.name] = -(-whole // _FRAME_ALIGN) * _FRAME_ALIGN
+                self.frame_bytes[routine.name] = -(-whole // FRAME_ALIGN) * FRAME_ALIGN
 
     def _slots(self, routine: Routine, saved: list[VReg]) -> list[tuple[VReg, MemoryArg]]:
         assert routine.frame is not None

@@ -23,10 +23,8 @@ __all__ = ["Writer", "move_form", "parameter_cells"]
 def parameter_cells(variable: ast.Variable, kernel: Kernel) -> Cells:
     """Registers for a ``.param`` variable."""
     size = variable_bytes(variable)
-    if not variable.dims and variable.vector == 1:
+    if not variable.dims and variable.vector == 1 and size <= 8:
         type_ = scalar_type("b64" if size == 8 else "b32")
-        if size > 8:
-            raise PtxError(f"parameter {variable.name}: .{variable.type} parameters are not supported", variable.line)
         return Cells(variable.name, size, [kernel.new_register(type_, variable.name)])
     words = [kernel.new_register(scalar_type("b32"), f"{variable.name}+{4 * word}") for word in range(-(-size // 4))]
     return Cells(variable.name, size, words)

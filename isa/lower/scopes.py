@@ -10,7 +10,7 @@ from isa.lower.ir import Kernel, VReg
 from isa.ptx.ast import Block, Directive, Function, Label, Registers, Variable
 from isa.types import SCALAR_TYPES, ScalarType
 
-__all__ = ["Cells", "LabelRef", "Scope", "Symbol", "layout", "variable_bytes"]
+__all__ = ["Cells", "LabelRef", "Scope", "Symbol", "Wide", "layout", "variable_bytes"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,15 @@ class Cells:
         return self.registers[0].type.bytes if self.registers else 4
 
 
-Meaning = VReg | Symbol | Cells | LabelRef | Variable | Directive | Function
+@dataclass(frozen=True, slots=True)
+class Wide:
+    """A ``.b128`` register: a pair of 64-bit ones, which instructions see as a vector (the low half first)."""
+
+    low: VReg
+    high: VReg
+
+
+Meaning = VReg | Wide | Symbol | Cells | LabelRef | Variable | Directive | Function
 
 _RANGE = re.compile(r"(.*?)(\d+)$")
 
@@ -69,7 +77,7 @@ class Scope:
         if node.vector != 1:
             raise PtxError(f".reg .v{node.vector}: vector registers are not supported; declare scalars", node.line)
         for name in node.names:
-            self.names[name] = self.kernel.new_register(type_, name)
+            self.names[name] = self._new(type_, name)
         for prefix, count in node.ranges:
             self.ranges[prefix] = (count, type_)
 
@@ -100,17 +108,24 @@ class Scope:
             scope = scope.outer
         return None
 
-    def _member(self, name: str, match: re.Match[str]) -> VReg | None:
+    def _member(self, name: str, match: re.Match[str]) -> VReg | Wide | None:
         # ``%r12`` may belong to ``%r<20>`` or, oddly, to ``%r1<5>``: try every split of the trailing digits.
         stem, digits = match.groups()
         for split in range(len(digits)):
             declared = self.ranges.get(stem + digits[:split])
             index = digits[split:]
             if declared is not None and int(index) < declared[0] and (index == "0" or index[0] != "0"):
-                register = self.kernel.new_register(declared[1], name)
-                self.names[name] = register
+                register = self.names[name] = self._new(declared[1], name)
                 return register
         return None
+
+    def _new(self, type_: ScalarType, name: str) -> VReg | Wide:
+        if type_.bits < 128:
+            return self.kernel.new_register(type_, name)
+        half = SCALAR_TYPES["b64"]
+        wide = Wide(self.kernel.new_register(half, f"{name}.lo"), self.kernel.new_register(half, f"{name}.hi"))
+        self.names[wide.low.name], self.names[wide.high.name] = wide.low, wide.high
+        return wide
 
 
 def variable_bytes(variable: Variable) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 
-from isa.lower.ir import Instr, Kernel, Special
+from isa.lower.ir import Instr, Kernel, Special, VReg
 from isa.spec.registry import find
+from isa.types import scalar_type
 
-__all__ = ["is_special", "read_clock", "special_planes"]
+__all__ = ["is_special", "read_clocks", "special_planes"]
 
 _DIMENSIONED = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
 _PLAIN_32 = (
@@ -20,8 +21,9 @@ _PLAIN_32 = (
     *("dynamic_smem_size", "total_smem_size", "aggr_smem_size"),
     *("cluster_ctarank", "cluster_nctarank", "is_explicit_cluster"),
     *(f"reserved_smem_offset_{end}" for end in ("begin", "end", "cap", "0", "1")),
+    *(f"pm{number}" for number in range(8)),  # no event is counted, so these stay 0
 )
-_PLAIN_64 = ("gridid", "current_graph_exec")
+_PLAIN_64 = ("gridid", "current_graph_exec", *(f"pm{number}_64" for number in range(8)))
 _TIMED = {
     "clock": ("clock", 32),
     "clock_hi": ("clock_hi", 32),
@@ -48,11 +50,18 @@ def special_planes(name: str) -> int:
     return _WIDTHS.get(name, 32) // 32
 
 
-def read_clock(instr: Instr, kernel: Kernel) -> Instr:
-    """Replace ``mov d, %clock`` by the instruction that reads the machine's clock when it executes."""
-    source = instr.args.get("a")
-    if isinstance(source, Special) and source.name in _TIMED:
+def read_clocks(instr: Instr, kernel: Kernel) -> list[Instr]:
+    """The instruction, and before it one for every clock that it reads as an operand. ``mov d, %clock`` itself becomes one."""
+    out: list[Instr] = []
+    for name, source in instr.args.items():
+        if not isinstance(source, Special) or source.name not in _TIMED:
+            continue
         which, width = _TIMED[source.name]
         form = find(f"read_clock.{which}.u{width}")[0][0]
-        return Instr(form, {"d": instr.args["d"]}, instr.guard, instr.line, instr.loc)
-    return instr
+        target = instr.args.get("d")
+        if instr.form.instruction.pattern.base == "mov" and isinstance(target, VReg) and target.type.bits == width:
+            return [Instr(form, {"d": target}, instr.guard, instr.line, instr.loc)]
+        now = kernel.new_register(scalar_type(f"b{width}"), f"%{source.name}")
+        out.append(Instr(form, {"d": now}, instr.guard, instr.line, instr.loc))
+        instr.args[name] = now
+    return [*out, instr]
