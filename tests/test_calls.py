@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import tcsim
 from isa.errors import PtxError, UnsupportedError
@@ -237,21 +235,3 @@ def test_every_thread_gets_memory_of_its_own() -> None:
 def test_freeing_what_is_no_block_is_a_fault() -> None:
     with pytest.raises(KernelFault, match="BAD FREE"):
         run(MALLOC + FREE + FREE, declarations=HEAP)
-
-
-# ------------------------------------------------------------------------------------------------------------- video
-
-
-@settings(deadline=None)  # the first example compiles
-@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.booleans(), st.booleans(), st.sampled_from([8, 16]))
-def test_absolute_differences_of_elements(a: int, b: int, a_signed: bool, b_signed: bool, bits: int) -> None:
-    from isa.instructions.video import differences
-
-    def elements(word: int, signed: bool) -> list[int]:
-        data = word.to_bytes(4, "little")
-        return [int.from_bytes(data[at : at + bits // 8], "little", signed=signed) for at in range(0, 4, bits // 8)]
-
-    expected = [abs(x - y) for x, y in zip(elements(a, a_signed), elements(b, b_signed), strict=True)]
-    word, total = differences(np.uint32(a), np.uint32(b), np.uint32(5), bits, a_signed, b_signed, 1 << 20)
-    assert int(total) == 5 + sum(expected)
-    assert int(word) == sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(expected))

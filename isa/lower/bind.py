@@ -33,6 +33,7 @@ from isa.lower.matching import Mismatch, immediate_bits, match_operands, names_i
 from isa.lower.parameters import Writer, parameter_cells
 from isa.lower.scopes import Cells, LabelRef, Scope, Symbol, Wide, layout, variable_align, variable_bytes
 from isa.lower.stack import allocates, bind_stack, place_stack, start_stack
+from isa.lower.video import is_video, plain_operands
 from isa.ptx import ast
 from isa.spec.registry import Form, ResolvedOperand, find
 from isa.types import ScalarType, scalar_type
@@ -268,6 +269,8 @@ class Binder:
         forms, _ = find(node.opcode)
         if ".b128" in node.opcode:
             node = msgspec.structs.replace(node, operands=tuple(self._halved(o, node, scope) for o in node.operands))
+        elif node.opcode[0] == "v" and is_video(node.opcode):
+            node = plain_operands(node, self.error)
         if is_call(node):
             self.calls.call(node, scope, self.guard(node, scope), self.routine)
             return
