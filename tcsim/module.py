@@ -11,7 +11,7 @@ from isa import instructions as _instructions  # noqa: F401  (fills the registry
 from isa.errors import Unsupported, UnsupportedError
 from isa.lower import lower, unsupported_in
 from isa.program import Program
-from isa.ptx import parse
+from isa.ptx import link, parse
 from tcsim.compile import compile_cuda, looks_like_ptx
 from tcsim.device import Device, current_device
 from tcsim.errors import LaunchError, TcsimError, UnsupportedWarning
@@ -38,7 +38,8 @@ class RoundingWarning(UserWarning):
 class RawModule:
     """A PTX module (or CUDA C, compiled by NVRTC where it is installed).
 
-    code: PTX or CUDA C text. path: a file of either. options: for NVRTC. name_expressions: C++ names of template
+    code: PTX or CUDA C text. path: a file of either. A list of texts or files is linked into one module, CUDA C compiled as by
+    ``nvcc -rdc=true`` (LinkError if they do not go together). options: for NVRTC. name_expressions: C++ names of template
     instances, by which ``get_function`` then finds them, as in CuPy. fmad: contract multiplies and adds as ptxas does by
     default; ``"oracle"``: the same, and compare with the machine code that an installed ptxas makes of each kernel when it is
     fetched (TcsimError lists what differs, or says that ptxas or nvdisasm is missing). A RoundingWarning names the operations
@@ -48,9 +49,9 @@ class RawModule:
 
     def __init__(
         self,
-        code: str | None = None,
+        code: str | Sequence[str] | None = None,
         *,
-        path: str | Path | None = None,
+        path: str | Path | Sequence[str | Path] | None = None,
         options: Sequence[str] = (),
         backend: str = "nvrtc",
         fmad: bool | Literal["oracle"] = True,
@@ -58,22 +59,15 @@ class RawModule:
     ) -> None:
         if (code is None) == (path is None):
             raise TcsimError("RawModule takes either code= or path=")
-        if path is not None:
-            code = _read(Path(path))
-        assert code is not None
         if not isinstance(fmad, bool) and fmad != "oracle":
             raise TcsimError(f"RawModule(fmad={fmad!r}): True, False or 'oracle'")
-        where = str(path) if path is not None else None
         if "--fmad=false" in options or "-fmad=false" in options:
             fmad = False
+        paths, texts = _sources(code, path)
         self._lowered: dict[str, str] = {}
-        if looks_like_ptx(code):
-            if options and tuple(options) not in (("--fmad=false",), ("-fmad=false",)):
-                warnings.warn(f"options {list(options)} do not apply to PTX", stacklevel=2)
-            self.ptx = code
-        else:
-            sm = current_device().arch.sm
-            self.ptx, self._lowered = compile_cuda(code, sm, tuple(options), where, tuple(name_expressions or ()))
+        compiled = [self._ptx_of(t, p, options, name_expressions, len(texts) > 1) for t, p in zip(texts, paths, strict=True)]
+        where = " + ".join(filter(None, paths)) or None
+        self.ptx = compiled[0] if len(compiled) == 1 else link(compiled, [p or f"module {n}" for n, p in enumerate(paths, 1)])
         self.fmad = fmad
         self.tree = parse(self.ptx, path=where)
         self.unsupported = self._scan()
@@ -81,6 +75,19 @@ class RawModule:
         self._programs: dict[tuple[str, int], Program] = {}
         self._machine: dict[int, ModuleCode] = {}
         self._machine_programs: dict[tuple[str, int], Program | None] = {}
+
+    def _ptx_of(
+        self, text: str, path: str | None, options: Sequence[str], names: Sequence[str] | None, relocatable: bool
+    ) -> str:
+        """PTX as it is, CUDA C compiled."""
+        if looks_like_ptx(text):
+            if options and tuple(options) not in (("--fmad=false",), ("-fmad=false",)):
+                warnings.warn(f"options {list(options)} do not apply to PTX", stacklevel=3)
+            return text
+        flags = (*options, "--relocatable-device-code=true") if relocatable else tuple(options)
+        ptx, lowered = compile_cuda(text, current_device().arch.sm, flags, path, tuple(names or ()))
+        self._lowered |= lowered
+        return ptx
 
     def _scan(self) -> dict[str, list[Unsupported]]:
         found = {f.name: unsupported_in(f, self.tree) for f in self.tree.functions if f.kind == "entry" and f.body is not None}
@@ -171,6 +178,23 @@ class RawModule:
                 self._machine_programs[key] = None
                 warnings.warn(f"{problem}\n  {name} runs as PTX instead", UnsupportedWarning, stacklevel=4)
         return self._machine_programs[key]
+
+
+def _sources(
+    code: str | Sequence[str] | None, path: str | Path | Sequence[str | Path] | None
+) -> tuple[list[str | None], list[str]]:
+    """Where the texts of a module are from (None where there is no file), and the texts."""
+    if code is not None:
+        texts = [code] if isinstance(code, str) else list(code)
+        paths: list[str | None] = [None] * len(texts)
+    else:
+        assert path is not None
+        files = [path] if isinstance(path, str | Path) else list(path)
+        texts = [_read(Path(file)) for file in files]
+        paths = [str(file) for file in files]
+    if not texts:
+        raise TcsimError("RawModule: an empty list has nothing to link")
+    return paths, texts
 
 
 def _read(path: Path) -> str:

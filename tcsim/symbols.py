@@ -61,6 +61,8 @@ class ModuleVariables:
             if relocation.symbol not in self.addresses:
                 raise TcsimError(f"variable {variable.name} (line {variable.line}) refers to the unknown {relocation.symbol}")
             value = self.addresses[relocation.symbol] + relocation.addend
+            if relocation.mask is not None:  # one byte of the address (PTX ISA 5.4.4)
+                value = (value & relocation.mask) // (relocation.mask // 0xFF)
             width = relocation.width
             buffer[relocation.offset : relocation.offset + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
         target = self._allocations[variable.name].data

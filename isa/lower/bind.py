@@ -109,7 +109,7 @@ class Binder:
         for directive in self.function.directives:
             numbers = tuple(int(a, 0) for a in directive.arguments if a.strip().lstrip("-").isdigit())
             self.kernel.directives[directive.name] = numbers
-        for variable in self.module.variables:
+        for variable in sorted(self.module.variables, key=lambda v: v.linkage != "extern"):  # definitions hide declarations
             if variable.space not in ("shared",):
                 self.module_scope.names[variable.name] = variable
         self.module_scope.names.update(named(self.module))
@@ -415,7 +415,7 @@ class Binder:
         if isinstance(meaning, Symbol):
             return self._address_of(meaning, 0, node)
         if isinstance(meaning, ast.Variable | ast.Function):
-            return SymbolRef(meaning.name)
+            return self._reference(meaning, 0, node)
         if specials.is_special(operand.name):
             return Special(operand.name.lstrip("%"))
         raise self.error(f"{operand.name} is not declared in this or an enclosing block", node)
@@ -451,8 +451,15 @@ class Binder:
         if isinstance(meaning, Symbol):
             return self._address_of(meaning, operand.offset, node)
         if isinstance(meaning, ast.Variable):
-            return SymbolRef(meaning.name, operand.offset)
+            return self._reference(meaning, operand.offset, node)
         raise self.error(f"{operand.name} is not a variable whose address can be taken", node)
+
+    def _reference(self, meaning: ast.Variable | ast.Function, offset: int, node: ast.Instruction) -> SymbolRef:
+        """The address of something of the module."""
+        if isinstance(meaning, ast.Variable) and meaning.linkage == "extern":
+            why = "no module here defines it; link the one that does: RawModule(code=[this, that])"
+            raise self.error(f"{meaning.name} is .extern, and {why}", node)
+        return SymbolRef(meaning.name, offset)
 
     def _negated(self, operand: ast.Not, node: ast.Instruction, scope: Scope) -> VReg:
         """``!p`` as a source: an explicit ``not`` into a fresh predicate, so that no form has to know of it."""
@@ -496,5 +503,5 @@ class Binder:
         if isinstance(meaning, Symbol):
             return self.place(meaning, operand.offset)
         if isinstance(meaning, ast.Variable):
-            return MemoryArg(SymbolRef(meaning.name), operand.offset)
+            return MemoryArg(self._reference(meaning, 0, node), operand.offset)
         raise self.error(f"{name} is not a register or variable that can be addressed", node)

@@ -30,6 +30,7 @@ from .ast import (
     Variable,
     Vector,
 )
+from .link import LinkError, link
 from .parser import parse, parse_file
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Initializer",
     "Instruction",
     "Label",
+    "LinkError",
     "Location",
     "Module",
     "Name",
@@ -56,6 +58,7 @@ __all__ = [
     "Statement",
     "Variable",
     "Vector",
+    "link",
     "parse",
     "parse_file",
 ]
