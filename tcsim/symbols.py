@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from isa.lower.callgraph import function_addresses
-from isa.lower.scopes import variable_bytes
+from isa.lower.scopes import OPAQUE, variable_bytes
 from isa.ptx import ast
 from isa.ptx.initializers import evaluate
 from tcsim.errors import TcsimError
@@ -45,7 +45,8 @@ class ModuleVariables:
     def __init__(self, tree: ast.Module, memory: DeviceMemory) -> None:
         self.memory = memory
         self._allocations: dict[str, Allocation] = {}
-        variables = [v for v in tree.variables if v.space in ("global", "const") and v.linkage != "extern"]
+        spaces = ("global", "const")
+        variables = [v for v in tree.variables if v.space in spaces and v.linkage != "extern" and v.type not in OPAQUE]
         for variable in variables:
             self._allocations[variable.name] = memory.allocate(variable_bytes(variable))
         self.addresses = {name: allocation.start for name, allocation in self._allocations.items()}

@@ -112,7 +112,7 @@ def test_modules_that_do_not_go_together() -> None:
 
 
 def test_what_no_module_defines_is_named() -> None:
-    with pytest.raises(tcsim.UnsupportedError, match="call of scaled.*link it into"):
+    with pytest.raises(tcsim.UnsupportedError, match=r"call of scaled.*link it into"):
         tcsim.RawModule(code=text(KERNEL))
     module = text(".extern .global .u32 far; .visible .entry k(.param .u64 p) { .reg .b32 r; ld.global.u32 r, [far]; ret; }")
     with pytest.raises(PtxError, match=r"far is \.extern.*link the one that does"):

@@ -316,7 +316,7 @@ def test_module() -> None:
 
 def test_minimal_module() -> None:
     found = parse(".version 1.0 .target sm_80")
-    assert (found.version, found.address_size, found.functions, found.path) == ((1, 0), 32, (), None)
+    assert (found.version, found.address_size, found.functions, found.path) == ((1, 0), 64, (), None)
 
 
 def test_trailing_nul_is_ignored() -> None:

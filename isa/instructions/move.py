@@ -17,6 +17,11 @@ def mov(a, *, t):
     return a
 
 
+@instruction("mov.{v}.{t} d*v, a*v", control="moves", timing="mov", section="9.7.9.6", v=("v2", "v4"), t=_MOVED)
+def mov_vector() -> None:
+    """Copy a vector: a ``mov`` for each element. Old PTX reads ``%tid`` so."""
+
+
 @instruction("mov.pred p, a:pred", timing="mov", section="9.7.9.6")
 def mov_pred(a):
     """Copy a predicate."""

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import msgspec
-
 from isa.errors import PtxError, Unsupported, UnsupportedError
 from isa.lower import specials
 from isa.lower.callgraph import call_graph, is_call, missing_functions, named, walk
@@ -31,9 +29,19 @@ from isa.lower.ir import (
 )
 from isa.lower.matching import Mismatch, immediate_bits, match_operands, names_in
 from isa.lower.parameters import Writer, parameter_cells
-from isa.lower.scopes import Cells, LabelRef, Scope, Symbol, Wide, layout, variable_align, variable_bytes
+from isa.lower.rewrite import long_hand, needs_rewriting
+from isa.lower.scopes import (
+    Cells,
+    LabelRef,
+    Scope,
+    Symbol,
+    Wide,
+    element_bytes,
+    layout,
+    variable_align,
+    variable_bytes,
+)
 from isa.lower.stack import allocates, bind_stack, place_stack, start_stack
-from isa.lower.video import is_video, plain_operands
 from isa.ptx import ast
 from isa.spec.registry import Form, ResolvedOperand, find
 from isa.types import ScalarType, scalar_type
@@ -51,6 +59,8 @@ def unsupported_in(function: ast.Function, module: ast.Module | None = None) -> 
     if function.body is None:
         return found
     functions = [function]
+    if module is not None and module.address_size == 32:
+        found.append(Unsupported(".address_size 32", "tcsim has 64-bit addresses only; compile with -m64", 1, function.name))
     if module is not None and any(is_call(statement) for statement in walk(function.body)):
         functions += call_graph(module, function).functions
         bodies = named(module)
@@ -140,7 +150,7 @@ class Binder:
         offset = 0
         for variable in self.function.params:
             start, offset = layout(offset, variable)
-            scope.names[variable.name] = Symbol(variable.name, "param", start)
+            scope.names[variable.name] = Symbol(variable.name, "param", start, element_bytes(variable))
             self.kernel.parameters.append(
                 Parameter(
                     variable.name,
@@ -179,12 +189,14 @@ class Binder:
             self._shared_symbol(variable, self.kernel.shared_size, self.module_scope)
 
     def _shared_symbol(self, variable: ast.Variable, offset: int, scope: Scope) -> None:
-        scope.names[variable.name] = Symbol(variable.name, "shared", offset)
+        scope.names[variable.name] = Symbol(variable.name, "shared", offset, element_bytes(variable))
         self.kernel.shared_symbols[variable.name] = offset
 
     def _declare(self, variable: ast.Variable, scope: Scope) -> None:
         if variable.space == "local":
-            scope.names[variable.name] = self.local(variable.name, variable_align(variable), variable_bytes(variable))
+            scope.names[variable.name] = self.local(
+                variable.name, variable_align(variable), variable_bytes(variable), element_bytes(variable)
+            )
         elif variable.space == "param":
             for name in range_names(variable):
                 scope.names[name] = parameter_cells(variable, self.kernel)
@@ -195,16 +207,16 @@ class Binder:
         else:
             raise PtxError(f".{variable.space} variable {variable.name} inside a kernel is not supported", variable.line)
 
-    def local(self, name: str, align: int, size: int) -> Symbol:
+    def local(self, name: str, align: int, size: int, element: int = 0) -> Symbol:
         """A place in local memory: at a fixed offset, or in the frame of a recursive function."""
         routine = self.routine
         if routine is not None and routine.recursive:
             start = -(-routine.local_size // align) * align
             routine.local_size = start + size
-            return Symbol(name, "frame", start)
+            return Symbol(name, "frame", start, element)
         start = -(-self.kernel.local_size // align) * align
         self.kernel.local_size = start + size
-        return Symbol(name, "local", start)
+        return Symbol(name, "local", start, element)
 
     def place(self, symbol: Symbol, offset: int) -> MemoryArg:
         """``[symbol + offset]``."""
@@ -266,11 +278,14 @@ class Binder:
         return PtxError(f"{node.opcode}: {message}", node.line, self.kernel.name, self.module.path)
 
     def _instruction(self, node: ast.Instruction, scope: Scope) -> None:
+        if needs_rewriting(node) or self.kernel.vector_registers:
+            for plain in long_hand(self, node, scope):
+                self._plain(plain, scope)
+        else:
+            self._plain(node, scope)
+
+    def _plain(self, node: ast.Instruction, scope: Scope) -> None:
         forms, _ = find(node.opcode)
-        if ".b128" in node.opcode:
-            node = msgspec.structs.replace(node, operands=tuple(self._halved(o, node, scope) for o in node.operands))
-        elif node.opcode[0] == "v" and is_video(node.opcode):
-            node = plain_operands(node, self.error)
         if is_call(node):
             self.calls.call(node, scope, self.guard(node, scope), self.routine)
             return
@@ -309,18 +324,6 @@ class Binder:
                 if register.is_predicate != (spec.type.kind == "p") or not (same or register.is_predicate):
                     return False
         return True
-
-    def _halved(self, operand: ast.Operand, node: ast.Instruction, scope: Scope) -> ast.Operand:
-        """An operand of 128 bits as a vector of its halves; any other as it is."""
-        if isinstance(operand, ast.Immediate) and node.opcode == "mov.b128":
-            value = operand.value
-            return ast.Vector((ast.Immediate(value, "int"), ast.Immediate(-1 if value < 0 else 0, "int")))
-        meaning = scope.find(operand.name) if isinstance(operand, ast.Name) else None
-        if isinstance(meaning, Wide):
-            return ast.Vector((ast.Name(meaning.low.name), ast.Name(meaning.high.name)))
-        if isinstance(operand, ast.Name) and operand.name == "_":
-            return ast.Vector((operand, operand))
-        return operand
 
     def guard(self, node: ast.Instruction, scope: Scope) -> Guard | None:
         if node.guard is None:
@@ -373,9 +376,7 @@ class Binder:
 
     # ----------------------------------------------------------------------------------------------------- operands
 
-    def _operand(
-        self, operand: ast.Operand, spec: ResolvedOperand, form: Form, node: ast.Instruction, scope: Scope
-    ) -> Arg:
+    def _operand(self, operand: ast.Operand, spec: ResolvedOperand, form: Form, node: ast.Instruction, scope: Scope) -> Arg:
         if spec.is_address:
             return self._address(operand, node, scope)
         if isinstance(operand, ast.Vector):
@@ -385,9 +386,7 @@ class Binder:
         value = self.scalar(operand, spec, form, node, scope)
         return (value,) if spec.count == 1 and spec.is_vector else value
 
-    def scalar(
-        self, operand: ast.Operand, spec: ResolvedOperand, form: Form, node: ast.Instruction, scope: Scope
-    ) -> Arg:
+    def scalar(self, operand: ast.Operand, spec: ResolvedOperand, form: Form, node: ast.Instruction, scope: Scope) -> Arg:
         if isinstance(operand, ast.Immediate):
             if spec.is_destination:
                 raise self.error("a constant cannot be a destination", node)
@@ -416,6 +415,8 @@ class Binder:
             return self._address_of(meaning, 0, node)
         if isinstance(meaning, ast.Variable | ast.Function):
             return self._reference(meaning, 0, node)
+        if any(operand.name == function.name for function in self.module.functions if function.kind == "entry"):
+            raise self.error(f"{operand.name} is a kernel; launching kernels from kernels is not supported", node)
         if specials.is_special(operand.name):
             return Special(operand.name.lstrip("%"))
         raise self.error(f"{operand.name} is not declared in this or an enclosing block", node)

@@ -13,7 +13,7 @@ from isa.errors import PtxError
 from isa.instructions.control import HOST_FUNCTIONS
 from isa.lower.callgraph import CallGraph, call_parts
 from isa.lower.ir import Arg, Const, Guard, Instr, Kernel, Routine, VReg
-from isa.lower.parameters import parameter_cells
+from isa.lower.parameters import Writer, parameter_cells
 from isa.lower.scopes import Cells, LabelRef, Scope, Wide
 from isa.ptx import ast
 from isa.spec.registry import find
@@ -66,24 +66,22 @@ class CallBinder:
             self._branch(Instr(find("bra")[0][0], {"target": None}, around, node.line, node.loc, label=after.name), after)
         results = tuple(r for item in returns for r in self._registers(item, node, scope))
         values = tuple(r for item in arguments for r in self._registers(item, node, scope))
-        if any(not isinstance(result, VReg) for result in results):
+        if any(not isinstance(result, VReg | None) for result in results):
             raise self.error("a return value goes to a register or a .param variable", node)
+        returned, expected, name = self._interface(target, prototype, node, scope)
+        results = self._filled(results, returned)
+        if prototype is not None:
+            values = self._in_registers(values, expected, node)
+        self._check(results, values, returned, expected, name, node)
         args: dict[str, Arg] = {"d": results, "a": values}
         if prototype is not None:
             args["t"] = self._address(target, node, scope)
-            self._check_prototype(prototype, results, values, node, scope)
             form = find("call.by_address")[0][0]
         elif target in self.graph.bodies:
             target = self.graph.bodies[target].name
-            routine = self.kernel.functions[target]
-            self._check(results, values, _widths(routine.results), _widths(routine.formals), target, node)
             form = find(node.opcode)[0][0]
-        elif target in HOST_FUNCTIONS:
-            wanted = HOST_FUNCTIONS[target]
-            self._check(results, values, wanted[0], wanted[1], target, node)
-            form = find(f"call.host.{target}")[0][0]
         else:
-            raise self.error(f"{target} is no function of this module; a call through a register needs a .callprototype", node)
+            form = find(f"call.host.{target}")[0][0]
         self.kernel.instructions.append(Instr(form, args, None, node.line, node.loc, label=target))
         after.index = len(self.kernel.instructions)
 
@@ -93,6 +91,8 @@ class CallBinder:
 
     def _registers(self, item: ast.Operand, node: ast.Instruction, scope: Scope) -> list[Arg]:
         """What one argument or return value is: the cells of a ``.param`` variable, a register, a constant."""
+        if item == ast.Name("_"):
+            return [None]
         if isinstance(item, ast.Immediate):
             return [Const(item.value & 0xFFFF_FFFF_FFFF_FFFF)]
         meaning = scope.find(item.name) if isinstance(item, ast.Name) else None
@@ -111,17 +111,47 @@ class CallBinder:
             raise self.error(f"{name} is not a register with the address of a function", node)
         return register
 
-    def _check_prototype(
-        self, name: str, results: tuple[Arg, ...], values: tuple[Arg, ...], node: ast.Instruction, scope: Scope
-    ) -> None:
-        described = scope.find(name)
-        if not isinstance(described, ast.Directive):
-            raise self.error(f"{name} is not a .callprototype or .calltargets of this block", node)
-        if described.name == "callprototype":
-            scratch = Kernel(self.kernel.name)
-            returned = _widths([r for v in described.returns for r in _interface(v, scratch)])
-            expected = _widths([r for v in described.params for r in _interface(v, scratch)])
-            self._check(results, values, returned, expected, name, node)
+    def _interface(
+        self, target: str, prototype: str | None, node: ast.Instruction, scope: Scope
+    ) -> tuple[tuple[int, ...], tuple[int, ...], str]:
+        """What a call must pass: bytes of the registers for return values and for arguments, and who says so."""
+        if prototype is not None:
+            described = scope.find(prototype)
+            if not isinstance(described, ast.Directive) or described.name not in ("callprototype", "calltargets"):
+                raise self.error(f"{prototype} is not a .callprototype or .calltargets of this block", node)
+            if described.name == "callprototype":
+                scratch = Kernel(self.kernel.name)
+                returns, params = (
+                    [r for v in side for r in _interface(v, scratch)] for side in (described.returns, described.params)
+                )
+                return _widths(returns), _widths(params), prototype
+            target = described.arguments[0]
+        if target in self.graph.bodies:
+            routine = self.kernel.functions[self.graph.bodies[target].name]
+            return _widths(routine.results), _widths(routine.formals), target
+        if target in HOST_FUNCTIONS:
+            return *HOST_FUNCTIONS[target], target
+        raise self.error(f"{target} is no function of this module; a call through a register needs a .callprototype", node)
+
+    def _filled(self, results: tuple[Arg, ...], returned: tuple[int, ...]) -> tuple[Arg, ...]:
+        """Return values with a register for each that the text discards (``_``)."""
+        widths = (*returned, *([4] * len(results)))
+        return tuple(
+            self.kernel.new_register(scalar_type(f"b{8 * max(4, width)}"), "_") if result is None else result
+            for result, width in zip(results, widths, strict=False)
+        )
+
+    def _in_registers(self, values: tuple[Arg, ...], expected: tuple[int, ...], node: ast.Instruction) -> tuple[Arg, ...]:
+        """Arguments with a register for each constant, whose width only the prototype says."""
+        writer = Writer(self.kernel, self.kernel.instructions, None, node.line, node.loc, "call")
+        out: list[Arg] = []
+        for value, width in zip(values, (*expected, *([4] * len(values))), strict=False):
+            if isinstance(value, Const):
+                register = self.kernel.new_register(scalar_type(f"b{8 * max(4, width)}"), "constant")
+                writer.move(register, Const(value.bits & ((1 << register.type.bits) - 1)))
+                value = register
+            out.append(value)
+        return tuple(out)
 
     def _check(
         self,

@@ -182,6 +182,7 @@ class Kernel:
     (it is empty only if there are no calls).
     ``shared_registers``: those that belong to the machine's calling convention rather than to one function: ``"link"``,
     ``"stack"``, and those that carry what indirect calls pass. ``stack``: bytes of ``local_size`` that are the stack.
+    ``vector_registers``: whether the text declares any.
     """
 
     name: str
@@ -199,6 +200,7 @@ class Kernel:
     branch_tables: list[tuple[int, ...]] = field(default_factory=list)
     shared_registers: dict[str, VReg] = field(default_factory=dict)
     stack: int = 0
+    vector_registers: bool = False
 
     def new_register(self, type_: ScalarType, name: str) -> VReg:
         register = VReg(len(self.registers), name, type_)

@@ -12,7 +12,6 @@ Done after contraction, to which a call is one instruction. The calling conventi
 
 from __future__ import annotations
 
-from isa.errors import PtxError
 from isa.lower.allocate import live_across
 from isa.lower.calls import shared_register
 from isa.lower.cfg import build_blocks
@@ -163,8 +162,7 @@ class _Linker:
         assert isinstance(values, tuple) and isinstance(results, tuple)
         formals = []
         for number, value in enumerate(values):
-            if not isinstance(value, VReg):
-                raise PtxError("call: a constant argument of an indirect call is not supported; use a register", instr.line)
+            assert isinstance(value, VReg)  # isa.lower.calls put constants into registers
             formals.append(self._passing("argument", number, value))
         returned = [self._passing("returned", number, result) for number, result in enumerate(results)]
         self._transfer(index, instr, caller, formals, returned)

@@ -8,19 +8,34 @@ from dataclasses import dataclass, field
 from isa.errors import PtxError
 from isa.lower.ir import Kernel, VReg
 from isa.ptx.ast import Block, Directive, Function, Label, Registers, Variable
+from isa.ptx.initializers import evaluate
 from isa.types import SCALAR_TYPES, ScalarType
 
-__all__ = ["Cells", "LabelRef", "Scope", "Symbol", "Wide", "layout", "variable_bytes"]
+__all__ = [
+    "OPAQUE",
+    "Cells",
+    "LabelRef",
+    "Scope",
+    "Symbol",
+    "VectorRegister",
+    "Wide",
+    "element_bytes",
+    "layout",
+    "variable_align",
+    "variable_bytes",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
     """A variable whose address is known while lowering: shared, local and parameter space. ``offset`` in its window, or, of
-    space ``frame`` (local variables of recursive functions), from the start of the function's frame on the stack."""
+    space ``frame`` (local variables of recursive functions), from the start of the function's frame on the stack.
+    ``element``: bytes of an element."""
 
     name: str
     space: str
     offset: int
+    element: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -55,7 +70,17 @@ class Wide:
     high: VReg
 
 
-Meaning = VReg | Wide | Symbol | Cells | LabelRef | Variable | Directive | Function
+@dataclass(frozen=True, slots=True)
+class VectorRegister:
+    """``.reg .v4 .f32 v``: the names of its scalar registers, ``v.x`` to ``v.w``."""
+
+    elements: tuple[str, ...]
+
+
+Meaning = VReg | Wide | VectorRegister | Symbol | Cells | LabelRef | Variable | Directive | Function
+
+OPAQUE = ("texref", "samplerref", "surfref")
+"""Types of variables that are handles and have no bytes (PTX ISA 5.3)."""
 
 _RANGE = re.compile(r"(.*?)(\d+)$")
 
@@ -74,10 +99,16 @@ class Scope:
         type_ = SCALAR_TYPES.get(node.type)
         if type_ is None or (type_.bits < 8 and type_.kind != "p"):
             raise PtxError(f".reg .{node.type}: not a register type (PTX ISA 5.2)", node.line, self.kernel.name)
-        if node.vector != 1:
-            raise PtxError(f".reg .v{node.vector}: vector registers are not supported; declare scalars", node.line)
+        if node.vector not in (1, 2, 4) or (node.vector > 1 and (node.ranges or type_.bits > 64)):
+            raise PtxError(f".reg .v{node.vector} .{node.type}: vector registers are .v2 or .v4 of plain names", node.line)
         for name in node.names:
-            self.names[name] = self._new(type_, name)
+            if node.vector == 1:
+                self.names[name] = self._new(type_, name)
+                continue
+            elements = tuple(f"{name}.{axis}" for axis in "xyzw"[: node.vector])
+            self.names[name] = VectorRegister(elements)
+            self.names |= {element: self._new(type_, element) for element in elements}
+            self.kernel.vector_registers = True
         for prefix, count in node.ranges:
             self.ranges[prefix] = (count, type_)
 
@@ -130,10 +161,9 @@ class Scope:
 
 def variable_bytes(variable: Variable) -> int:
     """Size of a variable in bytes; 0 for an unsized array."""
-    type_ = SCALAR_TYPES.get(variable.type)
-    if type_ is None:
-        raise PtxError(f"variable {variable.name}: unknown type .{variable.type}", variable.line)
-    size = type_.bytes * variable.vector
+    size = element_bytes(variable)
+    if variable.dims and variable.dims[0] < 0 and variable.init is not None:  # as long as its initialiser
+        return len(evaluate(variable)[0])
     for extent in variable.dims:
         size *= max(extent, 0)
     return size
@@ -141,9 +171,16 @@ def variable_bytes(variable: Variable) -> int:
 
 def variable_align(variable: Variable) -> int:
     """Alignment in bytes: as declared, else the natural one of the type."""
-    if variable.align:
-        return variable.align
-    return max(1, SCALAR_TYPES[variable.type].bytes * variable.vector)
+    return variable.align or max(1, element_bytes(variable))
+
+
+def element_bytes(variable: Variable) -> int:
+    """Bytes of an element of a variable. Raises PtxError for a type that has none."""
+    type_ = SCALAR_TYPES.get(variable.type)
+    if type_ is None:
+        what = "textures, samplers and surfaces are not supported" if variable.type in OPAQUE else "unknown type"
+        raise PtxError(f"variable {variable.name}: {what} (.{variable.type})", variable.line)
+    return type_.bytes * variable.vector
 
 
 def layout(offset: int, variable: Variable) -> tuple[int, int]:

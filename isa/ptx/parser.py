@@ -23,7 +23,7 @@ _NOT_OF_A_FUNCTION = (
     frozenset({"entry", "func", "align", "loc", "file", "section", "version", "target"}) | SPACES | LINKAGES
 )
 _VERSION = re.compile(r"(\d{1,4})\.(\d{1,4})")
-_ADDRESS_SIZE = 32  # when .address_size is missing (PTX ISA 11.1.3)
+_ADDRESS_SIZE = 64  # when .address_size is missing: that of the host, as ptxas 13.0 has it
 
 
 def parse(text: str, *, path: str | None = None) -> Module:
