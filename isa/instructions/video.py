@@ -122,8 +122,11 @@ def _steps(b, bsel, wrap):
 @_scalar("vshl.{t}.{ta}.{tb}{sat}.{mode}{second}", 2, **_SHIFT)
 def vshl(a, b, c, dsel, asel, bsel, *, t, ta, sat, mode, second):
     """Shift a part of ``a`` left."""
-    value = part(a, asel, ta == "s32") << _steps(b, bsel, mode == "wrap")
-    return finish(value, c, dsel, t == "s32", sat, _SECOND_CODE[second])
+    steps = _steps(b, bsel, mode == "wrap")
+    value = part(a, asel, ta == "s32")
+    if steps == 32:  # 64 bits hold it if it is less; all that is left of it is its sign and that it is too large
+        value = min(value, np.int64(1) << np.int64(30))
+    return finish(value << steps, c, dsel, t == "s32", sat, _SECOND_CODE[second])
 
 
 @_scalar("vshr.{t}.{ta}.{tb}{sat}.{mode}{second}", 2, **_SHIFT)

@@ -17,7 +17,7 @@ from isa.errors import Unsupported, UnsupportedError
 from isa.instructions.control import HOST_FUNCTIONS
 from isa.kernels.planes import PLANE_BYTES
 from isa.lower.ir import Parameter, SymbolRef
-from isa.lower.link import STACK_BYTES
+from isa.lower.stack import STACK_BYTES
 from isa.machine import SPACES
 from isa.program import (
     COLUMNS,
