@@ -22,7 +22,7 @@ from .clusters import launch_clustered
 from .device import require_cupy
 from .toolchain import assemble
 
-__all__ = ["Assembler", "KernelHandle", "LaunchError", "Launched", "launch", "load_kernel"]
+__all__ = ["Assembler", "KernelHandle", "LaunchError", "Launched", "launch", "load_kernel", "load_kernels"]
 
 Assembler = Literal["driver", "ptxas"]
 Value = NDArray[Any] | np.generic
@@ -105,6 +105,13 @@ def load_kernel(ptx: str | Path, kernel: str, *, assembler: Assembler = "driver"
     ``fmad`` False is possible with ``"ptxas"`` only: the driver has no such switch. Raises :class:`LaunchError`,
     :class:`.AssemblerError` or :class:`.GpuUnavailable`.
     """
+    return load_kernels(ptx, [kernel], assembler=assembler, fmad=fmad)[0]
+
+
+def load_kernels(
+    ptx: str | Path, kernels: Sequence[str], *, assembler: Assembler = "driver", fmad: bool = True
+) -> list[KernelHandle]:
+    """Load several kernels of one module, which is assembled once. As :func:`load_kernel`."""
     cupy = require_cupy()
     if not fmad and assembler != "ptxas":
         raise LaunchError('fmad=False needs assembler="ptxas": the driver always contracts')
@@ -118,13 +125,15 @@ def load_kernel(ptx: str | Path, kernel: str, *, assembler: Assembler = "driver"
             architecture = f"sm_{cupy.cuda.Device().compute_capability}"
             used = f"ptxas {assemble(image, cubin, architecture, fmad)}"
             image = cubin
+        handles: list[KernelHandle] = []
         try:
-            function = cupy.RawModule(path=str(image)).get_function(kernel)
-            return KernelHandle(
-                function, used
-            )  # which asks for resources, and so loads the module while the file exists
+            module = cupy.RawModule(path=str(image))
+            for kernel in kernels:  # a handle asks for resources, and so loads the module while the file exists
+                handles.append(KernelHandle(module.get_function(kernel), used))  # noqa: PERF401 (a failure names the kernel)
         except RuntimeError as error:
-            raise LaunchError(f"the driver cannot load kernel {kernel!r}: {type(error).__name__}: {error}") from None
+            name = kernels[len(handles)]
+            raise LaunchError(f"the driver cannot load kernel {name!r}: {type(error).__name__}: {error}") from None
+        return handles
 
 
 def launch(

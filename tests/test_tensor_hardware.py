@@ -166,7 +166,7 @@ def test_fuzzing_explains_a_difference(monkeypatch: pytest.MonkeyPatch, capsys: 
     index = next(i for i, form in enumerate(FORMS) if str(form) == "mma.sync.m16n8k16.row.col.f32.f16.f16.f32")
     monkeypatch.setattr(fuzz, "load_kernel", lambda ptx, entry: None)
     monkeypatch.setattr(fuzz, "run_form", lambda handle, form, inputs: replay(make_plan(form, 80), inputs))
-    tally = fuzz._Tally([index])
+    tally = fuzz.Tally([index])
     tally.check(*fuzz._expect(fuzz._Task(index, "edge", 1, 0, 4)))
     shown = capsys.readouterr().out
     assert tally.outputs[index] == 4 * 128 > tally.wrong[index] > 0

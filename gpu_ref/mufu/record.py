@@ -37,7 +37,7 @@ import numpy.typing as npt
 from gpu_ref.mufu import codec
 from gpu_ref.mufu.forms import FILES, FORMS, SWEEPS, Dense, Form, Sweep, dense_inputs, sample_inputs
 
-__all__ = ["main", "provenance", "source"]
+__all__ = ["Recorder", "main", "provenance", "source"]
 
 _ROLES = {"x": 0, "over": 1, "under": 2, "scrambled": 3}
 
@@ -107,7 +107,7 @@ def source() -> str:
     return "".join(parts)
 
 
-class _Recorder:
+class Recorder:
     """The compiled kernels on the current GPU."""
 
     def __init__(self, cupy: Any) -> None:
@@ -172,7 +172,7 @@ def _save(path: Path, arrays: dict[str, npt.NDArray[np.generic]]) -> str:
     return f"{path.name}: {path.stat().st_size / 2**20:.2f} MiB"
 
 
-def _packed(recorder: _Recorder, group: tuple[Dense, ...]) -> dict[str, npt.NDArray[np.generic]]:
+def _packed(recorder: Recorder, group: tuple[Dense, ...]) -> dict[str, npt.NDArray[np.generic]]:
     """One file's dense sweeps, packed and checked to unpack to what was recorded."""
     arrays: dict[str, npt.NDArray[np.generic]] = {}
     for dense in group:
@@ -200,7 +200,7 @@ def main(arguments: list[str] | None = None) -> int:
     def note(text: str) -> None:
         print(f"{time.perf_counter() - begin:6.1f} s  {text}", flush=True)
 
-    recorder = _Recorder(cupy)
+    recorder = Recorder(cupy)
     hashes: dict[str, npt.NDArray[np.generic]] = {"provenance": np.array(provenance(cupy))}
     for sweep in SWEEPS:
         hashes[sweep.name] = recorder.hashes(sweep)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from gpu_ref.mufu.codec import Stream
 from gpu_ref.scalar.forms import Probe, width
 
-__all__ = ["ROWS", "operands"]
+__all__ = ["ROWS", "operands", "operands_of"]
 
 ROWS = 3072
 """Operand rows of every probe."""
@@ -120,7 +120,8 @@ def _word(kind: str, values: npt.NDArray[np.float64]) -> Words:
 def _relate(rng: Stream, kind: str, columns: list[Words]) -> None:
     """Make a third of the rows near cancellations (b near -a, or c near -(a * b)), another threshold products."""
     ebits, mbits = _FLOATS[kind]
-    rows = np.arange(ROWS)
+    count = len(columns[0])
+    rows = np.arange(count)
     some = rows % 3 == 1
     with np.errstate(all="ignore"):
         if len(columns) == 3:
@@ -132,13 +133,13 @@ def _relate(rng: Stream, kind: str, columns: list[Words]) -> None:
         else:
             near = columns[0] ^ np.uint64(1 << (ebits + mbits))
     mask = np.uint64((1 << (1 + ebits + mbits)) - 1)
-    near = near + rng.integers(-3, 4, ROWS).astype(np.uint64) + (rng.integers(-2, 3, ROWS) << mbits).astype(np.uint64)
+    near = near + rng.integers(-3, 4, count).astype(np.uint64) + (rng.integers(-2, 3, count) << mbits).astype(np.uint64)
     columns[-1][some] = near[some] & mask
     # Exponents of a and b that add up to about the least or the greatest exponent of the format.
     threshold = rows % 3 == 2
     bias, top = (1 << (ebits - 1)) - 1, (1 << ebits) - 1
-    first = rng.integers(1, top, ROWS)
-    target = np.where(rng.fractions(ROWS) < 0.6, 1, top) + rng.integers(-mbits - 3, 4, ROWS)
+    first = rng.integers(1, top, count)
+    target = np.where(rng.fractions(count) < 0.6, 1, top) + rng.integers(-mbits - 3, 4, count)
     second = np.clip(target + bias - first, 0, top - 1)
     for column, exponent in zip(columns, (first, second), strict=False):
         cleared = column & np.uint64(1 << (ebits + mbits) | ((1 << mbits) - 1))
@@ -147,14 +148,18 @@ def _relate(rng: Stream, kind: str, columns: list[Words]) -> None:
 
 def operands(probe: Probe) -> list[Words]:
     """uint64[ROWS] for each source operand of a probe, its word in the low bits."""
-    rng = Stream(zlib.crc32(probe.name.encode()))
-    columns = [_words(rng, source, ROWS) for source in probe.sources]
+    return operands_of(probe, Stream(zlib.crc32(probe.name.encode())), ROWS)
+
+
+def operands_of(probe: Probe, rng: Stream, rows: int) -> list[Words]:
+    """uint64[rows] for each source operand of a probe, drawn from ``rng``; at least 256 rows."""
+    columns = [_words(rng, source, rows) for source in probe.sources]
     kind = probe.sources[0]
     if kind in ("f16", "bf16", "f32", "f64") and len(columns) > 1 and set(probe.sources) == {kind}:
         _relate(rng, kind, columns)
     if kind in _FLOATS:  # every pair of specials first, or every special
         specials = _specials(kind)
-        grid = np.stack(np.meshgrid(specials, specials, indexing="ij")).reshape(2, -1)
+        grid = np.stack(np.meshgrid(specials, specials, indexing="ij")).reshape(2, -1)[:, :rows]
         for column, source, values in zip(
             columns, probe.sources, grid if len(columns) > 1 else [specials], strict=False
         ):

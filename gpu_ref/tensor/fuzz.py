@@ -20,7 +20,7 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from gpu_ref.tensor.replay import replay
 from isa.errors import TcsimError
 from isa.tensor import MmaForm, make_plan
 
-__all__ = ["main"]
+__all__ = ["Tally", "fuzz", "main", "matching"]
 
 _SM = 90
 _OUTPUTS = 1 << 19  # of one task, about
@@ -77,7 +77,7 @@ def _tasks(chosen: list[int], seed: int) -> Iterator[_Task]:
                 yield _Task(index, case, seed, batch, 8 * max(1, eights))
 
 
-class _Tally:
+class Tally:
     """Outputs and mismatches of each form, and the text of the first mismatches."""
 
     def __init__(self, chosen: list[int]) -> None:
@@ -104,22 +104,28 @@ class _Tally:
             self.shown.append(f"{explain(form, _SM, dots[0], dots[1].got)}\n  {where}")
             print(self.shown[-1], flush=True)
 
+    def counts(self) -> dict[str, list[int]]:
+        """Outputs and mismatches by the text of the form."""
+        return {str(FORMS[i]): [n, self.wrong[i]] for i, n in self.outputs.items()}
+
     def table(self) -> str:
+        """A line for each form, and the total."""
         lines = [f"{'form':<58}{'outputs':>16}{'mismatches':>12}"]
         lines += [f"{FORMS[i]!s:<58}{n:>16,}{self.wrong[i]:>12,}" for i, n in self.outputs.items()]
         return "\n".join([*lines, f"{'total':<58}{sum(self.outputs.values()):>16,}{sum(self.wrong.values()):>12,}"])
 
 
-def _chosen(names: list[str]) -> list[int]:
+def matching(names: Sequence[str]) -> list[int]:
     """The numbers of the forms whose text contains one of ``names``; of all where there are none."""
     return [i for i, form in enumerate(FORMS) if not names or any(name in str(form) for name in names)]
 
 
-def _run(chosen: list[int], seconds: float, seed: int, processes: int) -> _Tally:
+def fuzz(chosen: list[int], seconds: float, seed: int, processes: int) -> Tally:
+    """Compare the forms of these numbers until the time is over. Raises TcsimError."""
     # Compile here, once, before the processes are made.
     for index in {make_plan(FORMS[i], _SM).kernel.__name__: i for i in chosen}.values():
         _expect(_Task(index, classes(FORMS[index])[0], 0, 0, 1))
-    tally, tasks, waiting = _Tally(chosen), _tasks(chosen, seed), set[Future[_Expected]]()
+    tally, tasks, waiting = Tally(chosen), _tasks(chosen, seed), set[Future[_Expected]]()
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("fork")) as pool:
         # The first tasks start all processes, before CUDA is initialised here.
         waiting |= {pool.submit(_expect, next(tasks)) for _ in range(2 * processes)}
@@ -144,7 +150,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each core")
     parser.add_argument("--report", type=Path, help="a JSON file to write the counts to")
     options = parser.parse_args(arguments)
-    chosen = _chosen(options.form)
+    chosen = matching(options.form)
     if not chosen:
         print(f"no form contains {options.form}; they are spelled like {FORMS[0]}", file=sys.stderr)
         return 2
@@ -152,7 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{len(chosen)} forms, seed {seed}, {options.processes} processes", flush=True)
     begin = time.perf_counter()
     try:
-        tally = _run(chosen, options.seconds, seed, options.processes)
+        tally = fuzz(chosen, options.seconds, seed, options.processes)
         gpu = describe_gpu(require_cupy()) | {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     except TcsimError as error:
         print(error, file=sys.stderr)
@@ -160,8 +166,8 @@ def main(arguments: list[str] | None = None) -> int:
     print(tally.table())
     print(f"{time.perf_counter() - begin:.1f} s")
     if options.report:
-        counts = {str(FORMS[i]): [n, tally.wrong[i]] for i, n in tally.outputs.items()}
-        options.report.write_text(json.dumps({"gpu": gpu, "seed": seed, "outputs_and_mismatches": counts}, indent=1) + "\n")
+        text = json.dumps({"gpu": gpu, "seed": seed, "outputs_and_mismatches": tally.counts()}, indent=1)
+        options.report.write_text(text + "\n")
     return 1 if any(tally.wrong.values()) else 0
 
 
