@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each core")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the counts to this JSON file")
     parser.add_argument("--digests", type=Path, metavar="FILE",
-                        help="write hashes of the hardware's results of the first round of scalar forms to this .npz")  # fmt: skip
+                        help="write hashes of the GPU's first results of each scalar form to this .npz file")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:

@@ -44,9 +44,13 @@ def _table() -> dict[str, ScalarType]:
         types += [ScalarType(f"b{bits}", bits, "b", f"uint{bits}")]
     types += [ScalarType("b128", 128, "b", "uint64")]
     types += [ScalarType("f32", 32, "f", "float32"), ScalarType("f64", 64, "f", "float64")]
-    types += [ScalarType(name, 16, "x", "uint16") for name in ("f16", "bf16", "e4m3x2", "e5m2x2", "ue8m0x2")]
-    types += [ScalarType(name, 8, "x", "uint8") for name in ("e4m3", "e5m2", "ue8m0", "e2m1x2")]
-    types += [ScalarType(name, 32, "x", "uint32") for name in ("f16x2", "bf16x2", "tf32", "e4m3x4", "e5m2x4")]
+    halves = ("f16", "bf16", "e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "ue8m0x2", "e2m1x4")
+    types += [ScalarType(name, 16, "x", "uint16") for name in halves]
+    # Elements of 6 and 4 bits are in containers of 8; so is a pair of 4 bits (PTX ISA 5.2.3).
+    bytes_ = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "ue8m0", "ue4m3", "e2m1x2")
+    types += [ScalarType(name, 8, "x", "uint8") for name in bytes_]
+    words = ("f16x2", "bf16x2", "tf32", "e4m3x4", "e5m2x4", "e2m3x4", "e3m2x4")
+    types += [ScalarType(name, 32, "x", "uint32") for name in words]
     types += [ScalarType("f32x2", 64, "x", "uint64"), ScalarType("u16x2", 32, "b", "uint32")]
     types += [ScalarType("s16x2", 32, "b", "uint32"), ScalarType("pred", 1, "p", "bool_")]
     return {t.name: t for t in types}

@@ -17,9 +17,9 @@ import pytest
 from isa.kernels.cache import kernel_address
 from isa.kernels.wrap import KernelSpec
 from isa.spec import Form
+from isa.spec.enumerate import forms_of, scalar_instructions
 from tests.reference import words
 from tests.reference.formats import BF16, F16, F32, F64, Format
-from tests.test_instructions_registry import forms_of, scalar_instructions
 
 FLOATS = {"f16": F16, "bf16": BF16, "f32": F32, "f64": F64}
 FORMS = [f for e in scalar_instructions() if e.function and e.function.__module__.endswith(".mufu") for f in forms_of(e)]

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 
 from isa.spec import Form, Instruction, by_base, find
+from isa.spec.enumerate import forms_of, scalar_instructions
 from isa.types import SCALAR_TYPES
 from tests.reference.ptxas import PTXAS, REGISTERS, refused
-from tests.test_instructions_registry import BASES, forms_of, scalar_instructions
+from tests.test_instructions_registry import BASES
 
 pytestmark = pytest.mark.skipif(PTXAS is None, reason="ptxas is not on the PATH")
 
-TARGETS = (75, 80, 86, 87, 88, 89, 90)  # ptxas 13.0 knows no older ones
+TARGETS = ("75", "80", "86", "87", "88", "89", "90a", "100", "100a", "100f", "110a", "120", "120a")
+"""ptxas 13.0 knows no older ones."""
 
 # What ptxas 13.0 accepts although the PTX ISA does not have it, or does not say what it does; we refuse it. One line of
 # each kind.
@@ -39,10 +41,11 @@ def operands_of(form: Form) -> str:
     text = ""
     for number, operand in enumerate(o for o in form.operands if o.name not in form.instruction.hidden):
         text += "|" if operand.paired else ", " if number else ""
-        # ptxas takes an 8-bit result of a bf16 only in an 8-bit register.
-        narrow = form.name.endswith((".s8.bf16", ".u8.bf16")) and number == 0
+        # ptxas takes an 8-bit result of a bf16, and pairs of 4 bits, only in an 8-bit register.
+        narrow = (form.name.endswith((".s8.bf16", ".u8.bf16")) and number == 0) or operand.type.name == "e2m1x2"
         register = "c" if narrow else REGISTERS[operand.type.bits]
-        text += "0x1e" if operand.name == "lut" else f"{register}{number}"
+        one = "0x1e" if operand.name == "lut" else f"{register}{number}"
+        text += f"{{{', '.join([one] * operand.count)}}}" if operand.is_vector else one
     return text
 
 
@@ -54,19 +57,19 @@ def all_forms() -> list[Form]:
     return [form for entry in scalar_instructions() for form in forms_of(entry)]
 
 
-def test_ptxas_accepts_every_form(tmp_path: Path) -> None:
+def exists(form: Form, target: str) -> bool:
+    """Whether a target such as ``120a`` has a form."""
+    entry = form.instruction
+    return entry.sm <= int(target.rstrip("af")) and (not entry.targets or f"sm_{target}" in entry.targets)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_targets(target: str, tmp_path: Path) -> None:
+    """ptxas accepts a form for exactly the targets that have it: from its instruction's ``sm`` on, or only its ``targets``."""
     forms = all_forms()
-    bad = refused([line_of(form) for form in forms], "sm_90a", tmp_path)
-    assert not {line_of(forms[index]): message for index, message in bad.items()}
     assert len(forms) > 5000
-
-
-@pytest.mark.parametrize("sm", TARGETS)
-def test_first_targets(sm: int, tmp_path: Path) -> None:
-    """A form exists on a target exactly if its instruction's ``sm`` is not above it."""
-    forms = all_forms()
-    bad = refused([line_of(form) for form in forms], f"sm_{sm}", tmp_path)
-    wrong = [line_of(f) for index, f in enumerate(forms) if (index in bad) != (f.instruction.sm > sm)]
+    bad = refused([line_of(form) for form in forms], f"sm_{target}", tmp_path)
+    wrong = [(line_of(f), bad.get(index)) for index, f in enumerate(forms) if (index in bad) == exists(f, target)]
     assert not wrong
 
 
@@ -90,6 +93,8 @@ def neighbours(form: Form, pool: set[str]) -> dict[str, str]:
                 letter = REGISTERS.get(SCALAR_TYPES[new].bits, "r")
                 changed = [o.name for o in form.operands if o.type.name == old]
                 shown = [o for o in form.operands if o.name not in form.instruction.hidden]
+                if any(o.is_vector for o in form.operands):
+                    continue
                 pieces = operands.replace("|", ", |").split(", ")
                 pieces = [letter + p.lstrip("|")[1:] if o.name in changed and o.name != "lut" else p
                           for o, p in zip(shown, pieces, strict=True)]  # fmt: skip
@@ -102,12 +107,13 @@ def neighbours(form: Form, pool: set[str]) -> dict[str, str]:
     return out
 
 
-MODIFIERS = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat", "satfinite", "relu", "NaN",
-             "approx"}  # fmt: skip
+MODIFIERS = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "rs", "ftz", "sat", "satfinite", "relu", "NaN", "abs",
+             "xorsign", "approx"}  # fmt: skip
 
 
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("base", BASES)
-def test_nothing_near_is_missing(base: str, tmp_path: Path) -> None:
+def test_nothing_near_is_missing(base: str, target: str, tmp_path: Path) -> None:
     """What ptxas accepts and differs in one word from a form that we have, we have too (or have a reason)."""
     entries = [entry for entry in scalar_instructions() if entry.pattern.base == base]
     pool = set(SCALAR_TYPES).union(MODIFIERS, *(words_of(entry) for entry in by_base(base)))
@@ -118,7 +124,7 @@ def test_nothing_near_is_missing(base: str, tmp_path: Path) -> None:
             known.add(form.name)
             near |= neighbours(form, pool)
     lines = [f"{opcode} {operands};" for opcode, operands in near.items() if opcode not in known]
-    bad = refused(lines, "sm_90a", tmp_path)
+    bad = refused(lines, target, tmp_path)
     accepted = [line.split(" ")[0] for index, line in enumerate(lines) if index not in bad]
     assert [opcode for opcode in accepted if not find(opcode)[0] and not beyond(opcode)] == []
 

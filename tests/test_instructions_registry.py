@@ -5,49 +5,15 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Iterator
-from itertools import product
 
 import pytest
 
 import isa.instructions  # noqa: F401  (fills the registry)
-from isa.spec import Form, Instruction, all_instructions, find
-from isa.spec.registry import make_form
-
-CHAPTERS = (
-    "integer",
-    "extended",
-    "floating",
-    "mufu",
-    "half",
-    "comparison",
-    "logic",
-    "convert",
-    "convert_float",
-    "convert_packed",
-)
+from isa.spec import Form, Instruction, find
+from isa.spec.enumerate import forms_of, scalar_instructions
 
 ALL_FORMS = bool(os.environ.get("TCSIM_ALL_FORMS"))
 """Test every form instead of a covering choice; compiling them all takes about half an hour."""
-
-
-def scalar_instructions() -> list[Instruction]:
-    """Every instruction registered in a module of :data:`CHAPTERS`."""
-    modules = {f"isa.instructions.{chapter}" for chapter in CHAPTERS}
-    return [entry for entry in all_instructions() if entry.function and entry.function.__module__ in modules]
-
-
-def forms_of(entry: Instruction) -> Iterator[Form]:
-    """All forms of an instruction: every combination of its slots that it allows."""
-    optional = {name for kind, name in entry.pattern.parts if kind == "opt"}
-    choices: list[list[str | bool]] = []
-    for name, slot in entry.pattern.slots.items():
-        words: list[str | bool] = [True] if slot.is_flag else list(slot.words)
-        choices.append([False if slot.is_flag else "", *words] if name in optional else words)
-    for values in product(*choices):
-        params = dict(zip(entry.pattern.slots, values, strict=True))
-        if entry.valid is None or entry.valid(params) is None:
-            yield make_form(entry, params)
 
 
 def chosen_forms(base: str) -> list[Form]:
@@ -83,7 +49,8 @@ def identifier(entry: Instruction) -> str:
 def test_documented_and_classified(entry: Instruction) -> None:
     assert re.fullmatch(r"9\.7\.[1-9]\.\d+", entry.section)
     assert re.match(r"\S.*\S", entry.note) and entry.note.endswith(".")
-    assert 20 <= entry.sm <= 90
+    assert 20 <= entry.sm <= 100
+    assert all(re.fullmatch(r"sm_\d+[af]", target) for target in entry.targets)
     assert all(re.fullmatch(r"[a-z0-9.]+", entry.timing_class(form.params)) for form in forms_of(entry))
 
 

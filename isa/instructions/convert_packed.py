@@ -88,6 +88,14 @@ def f32_to_tf32(a, *, rnd, relu):
     return TO_TF32[rnd](relu_f32(a) if relu else a)
 
 
+@conversion("cvt.{rnd}{relu}.satfinite.tf32.f32 d:tf32, a", sm=100, ptx="8.6", rnd=("rn", "rz"), relu=flag("relu"))
+def f32_to_tf32_finite(a, *, rnd, relu):
+    """Round to tf32; infinity and beyond become the largest finite value, NaN 0x7fffe000. ``.relu`` turns negative results into
+    0."""
+    r = TO_TF32[rnd](relu_f32(a) if relu else a)
+    return satfinite_tf32(r) if a == a else r
+
+
 # --------------------------------------------------------------------------------------------------------------- fp8
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.reference import scalar_float, scalar_integer
+from tests.reference import scalar_float, scalar_integer, scalar_new
 from tests.reference.integers import mask
 from tests.reference.scalar_convert import convert
 from tests.reference.scalar_integer import Result, Words
@@ -19,6 +19,8 @@ def evaluate(opcode: str, words: Words) -> Result:
     """
     base, *mods = opcode.split(".")
     t = mods[-1]
+    if scalar_new.is_new(base, mods, len(words)):
+        return {"d": scalar_new.evaluate(base, mods, words)}
     if base == "cvt":
         return {"d": convert(mods, words)}
     if base in ("set", "setp"):

@@ -88,9 +88,8 @@ def tf32(mods: list[str], word: int) -> int:
     if F32.is_nan(word):
         return 0x7FFFE000
     narrow = Format("tf32", 8, 10)
-    if F32.is_infinite(word):
-        return word
-    return narrow.round(F32.value(word), mods[0], F32.negative(word)) << 13
+    out = word if F32.is_infinite(word) else narrow.round(F32.value(word), mods[0], F32.negative(word)) << 13
+    return out - 0x2000 if "satfinite" in mods and F32.is_infinite(out) else out
 
 
 def to_fp8(mods: list[str], dtype: str, f: Format, word: int) -> int:
