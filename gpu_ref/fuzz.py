@@ -33,8 +33,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=None, help="default: from the clock; printed")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one for each core")
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the counts to this JSON file")
-    parser.add_argument("--digests", type=Path, metavar="FILE",
-                        help="write hashes of the GPU's first results of each scalar form to this .npz file")  # fmt: skip
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,12 +48,10 @@ def run(options: argparse.Namespace) -> int:
     print(f"{len(matrix)} matrix and {len(lanes)} scalar forms, seed {seed}, {options.processes} processes", flush=True)
     share = options.seconds / (2 if matrix and lanes else 1)
     counts: dict[str, list[int]] = {}
-    digests: dict[str, int] = {}
     if lanes:
         found = scalar.fuzz(lanes, share, seed, options.processes)
         print(found.table(), flush=True)
         counts |= {key: [n, found.wrong[key]] for key, n in found.outputs.items()}
-        digests = found.digests
     if matrix:
         tally = tensor.fuzz(matrix, share, seed, options.processes)
         print(tally.table(), flush=True)
@@ -64,8 +60,6 @@ def run(options: argparse.Namespace) -> int:
     if options.report:
         text = json.dumps({"gpu": gpu, "seed": seed, "outputs_and_mismatches": counts}, indent=1)
         options.report.write_text(text + "\n")
-    if options.digests:
-        scalar.save_digests(options.digests, digests, gpu | {"seed": seed})
     return int(any(wrong for _, wrong in counts.values()))
 
 

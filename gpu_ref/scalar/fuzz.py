@@ -7,34 +7,27 @@ form's mismatches the one with the simplest operands is shown, as words and as n
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from gpu_ref.launching import KernelHandle, load_kernels
-from gpu_ref.scalar.every import FORMS, Words, entry_name, kernels_ptx, operand_columns, run_model
+from gpu_ref.launching import KernelHandle
+from gpu_ref.scalar.digests import load_all, run_on_gpu
+from gpu_ref.scalar.every import FORMS, Words, operand_columns, run_model
 from gpu_ref.scalar.inputs import ROWS
 from isa.spec import Form
 from tcsim.numerics.scalars import number_text
 
-__all__ = ["Tally", "digest", "fuzz", "matching", "save_digests"]
-
-_MODULE = 48
-"""Kernels that are loaded as one module."""
+__all__ = ["Tally", "fuzz", "matching"]
 
 _BATCH_ROWS = 1 << 14
 """Operand rows of a task after the first round."""
-
-_THREADS = 128
 
 
 class _Task(NamedTuple):
@@ -52,23 +45,6 @@ def matching(names: Sequence[str]) -> list[str]:
     return whole or [key for key, form in FORMS.items() if not names or any(name in form.name for name in names)]
 
 
-def digest(columns: Sequence[Words]) -> int:
-    """64 bits of the BLAKE2b hash of results, little-endian."""
-    text = b"".join(np.ascontiguousarray(column, "<u8").tobytes() for column in columns)
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
-
-
-def save_digests(path: Path, digests: dict[str, int], provenance: dict[str, Any]) -> None:
-    """Write ``keys`` (text), ``digests`` (uint64) and ``provenance`` (JSON text, the seed in it)."""
-    keys = sorted(digests)
-    np.savez_compressed(
-        path,
-        keys=np.array("\n".join(keys)),
-        digests=np.array([digests[key] for key in keys], np.uint64),
-        provenance=np.array(json.dumps(provenance)),
-    )
-
-
 def _expect(task: _Task) -> _Expected:
     form = FORMS[task.key]
     return task, run_model(form, operand_columns(form, task.seed, task.rows))
@@ -81,44 +57,22 @@ def _tasks(chosen: Sequence[str], seed: int) -> Iterator[_Task]:
             yield _Task(key, seed + batch, _BATCH_ROWS if batch else ROWS)
 
 
-class _Gpu:
-    """The kernels of the chosen forms, loaded some at a time."""
-
-    def __init__(self, chosen: Sequence[str]) -> None:
-        self.modules = [chosen[at : at + _MODULE] for at in range(0, len(chosen), _MODULE)]
-        self.place = {key: number // _MODULE for number, key in enumerate(chosen)}
-        self.handles: dict[str, KernelHandle] = {}
-
-    def run(self, key: str, columns: list[Words], results: int) -> list[Words]:
-        """The results of a form on rows of operands."""
-        if key not in self.handles:
-            chosen = self.modules[self.place[key]]
-            names = [entry_name(number) for number in range(len(chosen))]
-            handles = load_kernels(kernels_ptx([FORMS[each] for each in chosen]), names)
-            self.handles |= dict(zip(chosen, handles, strict=True))
-        rows = len(columns[0])
-        uploaded = self.handles[key].upload([np.concatenate(columns), np.zeros(rows * results, np.uint64), np.uint32(rows)])
-        self.handles[key].run(((rows + _THREADS - 1) // _THREADS, 1, 1), (_THREADS, 1, 1), uploaded, 0)
-        return list(np.asarray(uploaded[1].get()).reshape(results, rows))
-
-
 class Tally:
-    """Outputs and mismatches of each form, digests of the first round's hardware results, and texts of mismatches."""
+    """Outputs and mismatches of each form, and texts of mismatches."""
 
     def __init__(self, chosen: Sequence[str]) -> None:
         self.outputs = dict.fromkeys(chosen, 0)
         self.wrong = dict.fromkeys(chosen, 0)
-        self.digests: dict[str, int] = {}
         self.shown: list[str] = []
-        self.gpu: Any = _Gpu(chosen)
+        self._chosen, self._handles = list(chosen), dict[str, KernelHandle]()
 
     def check(self, task: _Task, expected: list[Words]) -> None:
         """Run a task's operands on the GPU and compare."""
         form = FORMS[task.key]
         columns = operand_columns(form, task.seed, task.rows)
-        got = self.gpu.run(task.key, columns, len(form.destinations))
-        if task.rows == ROWS:
-            self.digests[task.key] = digest(got)
+        if not self._handles:  # not before the processes have started
+            self._handles = load_all(self._chosen)
+        got = run_on_gpu(self._handles[task.key], columns, len(form.destinations))
         bad = np.zeros(task.rows, bool)
         for ours, theirs in zip(expected, got, strict=True):
             bad |= ours != theirs

@@ -154,6 +154,8 @@ def operands(probe: Probe) -> list[Words]:
 def operands_of(probe: Probe, rng: Stream, rows: int) -> list[Words]:
     """uint64[rows] for each source operand of a probe, drawn from ``rng``; at least 256 rows."""
     columns = [_words(rng, source, rows) for source in probe.sources]
+    if not columns:
+        return columns
     kind = probe.sources[0]
     if kind in ("f16", "bf16", "f32", "f64") and len(columns) > 1 and set(probe.sources) == {kind}:
         _relate(rng, kind, columns)

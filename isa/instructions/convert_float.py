@@ -112,9 +112,10 @@ def f64_to_f16(a, *, rnd, sat):
 
 
 @conversion("cvt.{rnd}{ftz}{sat}.f16.f32 d:f16, a", rnd=ROUNDINGS, ftz=flag("ftz"), sat=flag("sat"))
-def f32_to_f16(a, *, rnd, ftz, sat):
-    """Round to f16; NaN becomes 0x7fff. ``.sat`` clamps to [0, 1], ``.ftz`` takes subnormal operands as zero."""
-    r = NARROW["f32", "f16", rnd](VALUE["f32", ftz](a))
+def f32_to_f16(a, *, rnd, sat):
+    """Round to f16; NaN becomes 0x7fff. ``.sat`` clamps to [0, 1]. ``.ftz`` changes nothing: ptxas drops it, and rounded up, a
+    subnormal is not zero."""
+    r = NARROW["f32", "f16", rnd](a)
     return SAT["f16"](r) if sat else r
 
 

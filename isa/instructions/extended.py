@@ -52,6 +52,23 @@ PRODUCT = {("lo", t): mul_low_u64 if t.endswith("64") else mul_low_u32 for t in 
 PRODUCT |= {("hi", t): MUL_HI[t] for t in INTEGERS}
 
 
+@lane
+def mul_high_s16(a, b):
+    """The upper half of the 32-bit registers' product, of which 16 bits are kept: all copies of its sign."""
+    return np.uint16(integer.mul_hi_s32(np.int32(a), np.int32(b)))
+
+
+@lane
+def mul_high_u16(a, b):
+    """The upper half of the 32-bit registers' product: nothing."""
+    return np.uint16(0)
+
+
+# 16-bit operands are not in the PTX ISA; ptxas 13.0 extends them and takes the upper half of a 32-bit product, on all
+# targets. An H200 agrees (driver 580.159.04).
+PRODUCT_CARRIED = PRODUCT | {("hi", "s16"): mul_high_s16, ("hi", "u16"): mul_high_u16}
+
+
 # ----------------------------------------------------------------------------------------------- sums and differences
 
 
@@ -153,8 +170,9 @@ def mad_cc(a, b, c, *, part, t):
     t=INTEGERS,
 )
 def madc(a, b, c, carry, *, part, t):
-    """Multiply, and add ``c`` and the carry flag to the low or high half of the product."""
-    return UNSIGNED[t](PRODUCT[part, t](a, b)) + UNSIGNED[t](c) + np.uint32(carry)
+    """Multiply, and add ``c`` and the carry flag to the low or high half of the product; of 16-bit operands, ``.hi`` is the
+    high half of 32 bits."""
+    return UNSIGNED[t](PRODUCT_CARRIED[part, t](a, b)) + UNSIGNED[t](c) + np.uint32(carry)
 
 
 @instruction(

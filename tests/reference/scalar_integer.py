@@ -77,7 +77,7 @@ def carrying(base: str, mods: list[str], t: str, words: Words) -> Result:
     bits = int(t[1:])
     carry = words[-1] if base in ("addc", "subc", "madc") else int(base == "sub")
     if base in ("mad", "madc"):
-        product = number(t, words[0]) * number(t, words[1]) >> (bits if "hi" in mods else 0)
+        product = number(t, words[0]) * number(t, words[1]) >> (max(bits, 32) if "hi" in mods else 0)
         a, b = product & mask(bits), words[2]
     else:
         a, b = words[0], words[1] ^ (mask(bits) if base.startswith("sub") else 0)
