@@ -21,8 +21,8 @@ from isa.tensor import MMA_FORMS, SPARSE_FORMS, WMMA_FORMS, MmaForm, metadata_fr
 from isa.tensor.layouts import Fragment
 
 __all__ = [
-    "FORMS", "VERSION", "Operands", "Registers", "SparseOperands", "classes", "fragments", "operands",
-    "raw_metadata",
+    "FORMS", "INTEGER_CLASSES", "VERSION", "Operands", "Registers", "SparseOperands", "classes", "fragments",
+    "integer_accumulators", "operands", "pack", "raw_metadata",
 ]  # fmt: skip
 
 VERSION = 1
@@ -64,7 +64,7 @@ def fragments(form: MmaForm) -> dict[str, Fragment]:
 
 def classes(form: MmaForm) -> tuple[str, ...]:
     """The classes of operands that a form has."""
-    return tuple(FLOAT_CLASSES if form.a in FORMATS else _INTEGER_CLASSES)
+    return tuple(FLOAT_CLASSES if form.a in FORMATS else INTEGER_CLASSES)
 
 
 def operands(form: MmaForm, case: str, seed: int, batch: int, warps: int) -> Operands | SparseOperands:
@@ -72,8 +72,8 @@ def operands(form: MmaForm, case: str, seed: int, batch: int, warps: int) -> Ope
     draw = Draw(form, case, seed, batch)
     parts = fragments(form)
     if form.a not in FORMATS:
-        a, b = _INTEGER_CLASSES[case](draw, form, [(warps, parts[x].registers, 32) for x in "ab"])
-        integers = Operands(a, b, _integer_accumulators(draw, case, (warps, parts["c"].registers, 32)))
+        a, b = INTEGER_CLASSES[case](draw, form, [(warps, parts[x].registers, 32) for x in "ab"])
+        integers = Operands(a, b, integer_accumulators(draw, case, (warps, parts["c"].registers, 32)))
         return SparseOperands(*integers, _metadata(form, draw, draw_pairs(form, draw, warps))) if form.is_sparse else integers
     products = parts["a"].matrices
     sizes = Sizes(warps * products, form.m, form.n, form.stored_k, FORMATS[form.a], FORMATS[form.b], FORMATS[form.c])
@@ -85,7 +85,7 @@ def operands(form: MmaForm, case: str, seed: int, batch: int, warps: int) -> Ope
     packed = []
     for name, elements in zip("abc", matrices, strict=True):
         fragment = parts[name]
-        words = _pack(fragment, elements.reshape(warps, -1))
+        words = pack(fragment, elements.reshape(warps, -1))
         own = fragment.registers // fragment.copies
         words[:, own:] = draw.words(warps, fragment.registers - own, 32).astype(words.dtype)
         packed.append(words)
@@ -97,7 +97,7 @@ def _metadata(form: MmaForm, draw: Draw, pairs: NDArray[np.int64]) -> NDArray[np
     """The metadata operand, ``[warp, 1, lane]``: where nothing is read, noise."""
     codes = draw_metadata(form, draw, pairs)
     warps = len(codes)
-    own = _pack(metadata_fragment(form), codes.reshape(warps, -1))
+    own = pack(metadata_fragment(form), codes.reshape(warps, -1))
     words = raw_metadata(draw, warps)
     for warp in range(warps):
         lanes = variant(form, warp).lanes
@@ -110,7 +110,7 @@ def raw_metadata(draw: Draw, warps: int) -> NDArray[np.uint32]:
     return (draw.words(warps, 1, 32) >> np.uint64(32)).astype(np.uint32)
 
 
-def _pack(fragment: Fragment, elements: Words) -> Registers:
+def pack(fragment: Fragment, elements: Words) -> Registers:
     """Registers ``[warp, register, lane]`` from elements ``[warp, (matrix, row, column)]``."""
     row, column, matrix = fragment.coordinates()
     index = (matrix * fragment.rows + row) * fragment.columns + column
@@ -162,7 +162,7 @@ def _patterns(form: MmaForm) -> tuple[int, ...]:
 
 _IntegerClass = Callable[[Draw, MmaForm, list[tuple[int, int, int]]], list[NDArray[np.uint32]]]
 
-_INTEGER_CLASSES: dict[str, _IntegerClass] = {
+INTEGER_CLASSES: dict[str, _IntegerClass] = {
     "raw": _random,
     "few": _few,
     "extreme": _extreme,
@@ -170,7 +170,7 @@ _INTEGER_CLASSES: dict[str, _IntegerClass] = {
 }
 
 
-def _integer_accumulators(draw: Draw, case: str, shape: tuple[int, int, int]) -> NDArray[np.uint32]:
+def integer_accumulators(draw: Draw, case: str, shape: tuple[int, int, int]) -> NDArray[np.uint32]:
     """Sums at the ends of the range, where they wrap or are clamped; zero; and in the raw class any number."""
     near = draw.pick((0, 1 << 31, (1 << 31) - 1, (1 << 32) - 1), *shape) + draw.between(-4, 4, *shape)
     words = (near & 0xFFFFFFFF).astype(np.uint32)

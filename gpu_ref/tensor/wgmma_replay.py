@@ -1,0 +1,90 @@
+# mypy: allow-untyped-defs, allow-untyped-calls
+"""Problems of :mod:`gpu_ref.tensor.wgmma_inputs` through the kernels of :mod:`isa.tensor.wgmma`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_ref.tensor.wgmma_inputs import IMAGE_BYTES, Problems
+from isa.compiled import compiled
+from isa.errors import TcsimError
+from isa.machine import SHARED_HOST, SHARED_SIZE, WARP, WORDS
+from isa.tensor.forms import MmaForm
+from isa.tensor.wgmma import wgmma_bits, wgmma_float, wgmma_integer
+from isa.tensor.wgmma_plans import WgmmaPlan, accumulator_registers, make_wgmma_plan, operand_order
+
+__all__ = ["replay_wgmma"]
+
+
+@compiled
+def _float(blocks, row, ctx, images, numbers):
+    for i in range(len(blocks)):
+        ctx[SHARED_HOST] = images[i].ctypes.data
+        for warp in range(4):
+            ctx[WARP] = warp
+            status = wgmma_float(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data, numbers)
+            if status != 0:
+                return status
+    return 0
+
+
+@compiled
+def _integer(blocks, row, ctx, images, numbers):
+    for i in range(len(blocks)):
+        ctx[SHARED_HOST] = images[i].ctypes.data
+        for warp in range(4):
+            ctx[WARP] = warp
+            status = wgmma_integer(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data, numbers)
+            if status != 0:
+                return status
+    return 0
+
+
+@compiled
+def _bits(blocks, row, ctx, images, numbers):
+    for i in range(len(blocks)):
+        ctx[SHARED_HOST] = images[i].ctypes.data
+        for warp in range(4):
+            ctx[WARP] = warp
+            status = wgmma_bits(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data, numbers)
+            if status != 0:
+                return status
+    return 0
+
+
+_LOOPS: dict[str, Any] = {"wgmma_float": _float, "wgmma_integer": _integer, "wgmma_bits": _bits}
+
+
+def replay_wgmma(form: MmaForm, given: Problems, plan: WgmmaPlan | None = None) -> NDArray[np.uint32]:
+    """D of every problem, ``[problem, warp, register, lane]``, by the H200's rule or by that of another plan."""
+    chosen = given.setting
+    plan = plan or make_wgmma_plan(form, 90, chosen.a_in_registers)
+    count, registers = len(given.image), accumulator_registers(form)
+    order = operand_order(form, chosen.a_in_registers)
+    constants = [(chosen.a, 64), (chosen.b, 64)] if not chosen.a_in_registers else [(chosen.b, 64)]
+    constants += [(0 if name == "metadata" else getattr(chosen, name), 32) for name in order]
+    planes: list[NDArray[np.uint32]] = [given.c]
+    row = list(range(registers))
+    if chosen.a_in_registers:
+        row += range(registers, registers + 4)
+        planes.append(given.a)
+    at = registers + 4 * chosen.a_in_registers
+    for value, bits in constants:
+        row.append(at)
+        words = [value >> shift & 0xFFFFFFFF for shift in range(0, bits, 32)]
+        planes.append(np.broadcast_to(np.array(words, np.uint32)[:, None], (count, 4, len(words), 32)))
+        at += len(words)
+    if form.is_sparse:
+        row[registers + (4 if chosen.a_in_registers else 1) + 1] = at
+        planes.append(given.e[:, :, None])
+    row += range(registers)
+    blocks = np.ascontiguousarray(np.concatenate(planes, axis=2))
+    ctx = np.zeros(WORDS, np.int64)
+    ctx[SHARED_SIZE] = IMAGE_BYTES
+    status = _LOOPS[plan.kernel.__name__](blocks, np.array(row, np.int32) * 128, ctx, given.image, plan.numbers)
+    if status != 0:
+        raise TcsimError(f"{form}: fault {status} at {int(ctx[2]):#x}")
+    return blocks[:, :, :registers].copy()
