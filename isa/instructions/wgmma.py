@@ -29,9 +29,9 @@ def _form(params):
         str(params["dt"]),
         str(params["at"]),
         str(params["bt"]),
-        sparse=bool(params["sparse"]),
-        satfinite=bool(params["satfinite"]),
-        bit_operation=str(params["bits"]),
+        sparse=bool(params.get("sparse", "")),
+        satfinite=bool(params.get("satfinite", False)),
+        bit_operation=str(params.get("bits", "")),
     )
 
 
@@ -45,20 +45,14 @@ def _operand_text(sparse: bool, floats: bool, transposed: bool, a_in_registers: 
     return ", ".join([*words, "c*n"])
 
 
-def _valid_for(sparse, floats, transposed):
-    """A check that modifiers name a form whose operands are those of a template."""
-
-    def valid(params):
-        try:
-            form = _form(params)
-        except NoFormError as problem:
-            return str(problem)
-        if bool(params["popc"]) != (form.a == "b1"):
-            return ".popc belongs to .b1 operands, and only to them"
-        same = (form.is_sparse, form.d != "s32", transposable(form.a)) == (sparse, floats, transposed)
-        return None if same else f"{form} has other operands"
-
-    return valid
+def _valid(params):
+    try:
+        form = _form(params)
+    except NoFormError as problem:
+        return str(problem)
+    if bool(params.get("popc", False)) != (form.a == "b1"):
+        return ".popc belongs to .b1 operands, and only to them"
+    return None
 
 
 def _operands_for(a_in_registers):
@@ -111,29 +105,36 @@ def wgmma(registers, operands, ctx, *, kernel):
 
 def _register(sparse: bool, floats: bool, transposed: bool, a_in_registers: bool) -> None:
     """Enter the instruction with one of its lists of operands."""
-    forms = [f for f in WGMMA_FORMS if f.is_sparse == sparse]
-    text = _operand_text(sparse, floats, transposed, a_in_registers)
+    wanted = sparse, floats, transposed
+    forms = [f for f in WGMMA_FORMS if (f.is_sparse, f.d != "s32", transposable(f.a)) == wanted]
+    slots: dict[str, Any] = {
+        "shape": tuple(dict.fromkeys(f.shape for f in forms)),
+        "dt": tuple(dict.fromkeys(f.d for f in forms)),
+        "at": tuple(dict.fromkeys(f.a for f in forms)),
+        "bt": tuple(dict.fromkeys(f.b for f in forms)),
+    }
+    if sparse:
+        slots["sparse"] = ("sp",)
+    if not floats:
+        slots["satfinite"] = flag("satfinite")
+    if not floats and not sparse:
+        slots |= {"bits": optional("and"), "popc": flag("popc")}
+    opcode = "wgmma.mma_async" + ".{sparse}" * sparse + ".sync.aligned.{shape}" + "{satfinite}" * (not floats)
+    opcode += ".{dt}.{at}.{bt}" + "{bits}{popc}" * ("bits" in slots)
     instruction(
-        "wgmma.mma_async{sparse}.sync.aligned.{shape}{satfinite}.{dt}.{at}.{bt}{bits}{popc} " + text,
+        f"{opcode} {_operand_text(sparse, floats, transposed, a_in_registers)}",
         body="planes",
         timing=_timing,
         section="9.7.15.6.4" if sparse else "9.7.15.5.2",
         collective="warp",
-        valid=_valid_for(sparse, floats, transposed),
+        valid=_valid,
         operands=_operands_for(a_in_registers),
         arch_rule=_rule,
         hidden=("numbers", "c"),
         numbers=_numbers_for(a_in_registers),
         immediates=_immediates,
-        sparse=optional("sp"),
-        shape=tuple(sorted({f.shape for f in forms})),
-        satfinite=flag("satfinite"),
-        dt=("f32", "f16", "s32"),
-        at=tuple(sorted({f.a for f in forms})),
-        bt=tuple(sorted({f.b for f in forms})),
-        bits=optional("and"),
-        popc=flag("popc"),
         **_ONLY,
+        **slots,
     )(wgmma)
 
 

@@ -98,10 +98,19 @@ class Pattern(Struct, frozen=True):
             if kind == "word":
                 text += f".{name}"
             else:
-                words = ",".join(f".{word}" for word in self.slots[name].words)
+                words = ",".join(f".{word}" for word in _shorter(self.slots[name].words))
                 text += f"{{{words}}}" if kind == "opt" else f"<{words}>"
         return text
 
+
+def _shorter(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Of many shapes, those that differ in N only as one."""
+    if len(words) <= _MOST_SHAPES:
+        return words
+    return tuple(dict.fromkeys(re.sub(r"^(m\d+n)\d+(k\d+)$", r"\1N\2", word) for word in words))
+
+
+_MOST_SHAPES = 16
 
 _PART = re.compile(r"\.\{(\w+)\}|\{(\w+)\}|\.([\w:]+)")
 _OPERAND = re.compile(r"(?P<address>\[)?(?P<name>\w+)(?::(?P<type>\w+))?(?:\*(?P<count>\w+))?\]?(?P<optional>\?)?$")

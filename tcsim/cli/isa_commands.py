@@ -17,6 +17,7 @@ from isa.spec.registry import Form, Instruction, ResolvedOperand, all_instructio
 from isa.tensor import MmaForm
 from isa.tensor.forms import FORMS
 from isa.tensor.rules import ARCHITECTURES
+from isa.tensor.wgmma_forms import WGMMA_FORMS
 from tcsim.arch import arch_names, find_arch, find_timing
 from tcsim.numerics.describe import arithmetic_lines, machine_code, status_letters
 from tcsim.numerics.instructions import find_form_by_name, nearest_names
@@ -55,7 +56,8 @@ def _list_instructions(text: str) -> int:
 
 
 def _list_tensor_forms(text: str, operand: str) -> int:
-    forms = [form for forms in FORMS.values() for form in forms if operand in (form.a, form.b) and text in str(form)]
+    every = (*(form for forms in FORMS.values() for form in forms), *(form for form in WGMMA_FORMS if form.n == 64))
+    forms = [form for form in every if operand in (form.a, form.b) and text in str(form)]
     if forms:
         typer.echo("V verified on hardware, P published, H hypothesis, - no such form")
         typer.echo(f"{'':58}{''.join(f'{sm:>5}' for sm in ARCHITECTURES)}")
@@ -75,13 +77,7 @@ def show(
         _show_form(_registered(form), form)
         return
     if opcode.startswith("wgmma.m64"):
-        lines = arithmetic_lines(opcode)
-        if not lines:
-            raise TcsimError(f"no instruction is called {opcode!r}; nearest: {nearest_names(opcode)}")
-        typer.echo(opcode)
-        typer.echo("  arithmetic (tcsim.matmul and tcsim explain know it):")
-        _indented(lines)
-        return
+        raise TcsimError(f"no instruction is called {opcode!r}; nearest: {nearest_names(opcode)}")
     base = opcode.partition(".")[0]
     entries = by_base(base)
     if not entries:
@@ -102,13 +98,19 @@ def show(
 def _show(entry: Instruction) -> None:
     typer.echo(entry.pattern.spell())
     operands = ", ".join(
-        f"[{o.name}]" if o.is_address else o.name + ("?" if o.is_optional else "") for o in entry.pattern.operands
+        f"[{o.name}]" if o.is_address else o.name + ("?" if o.is_optional else "")
+        for o in entry.pattern.operands
+        if o.name not in entry.hidden
     )
     typer.echo(f"  operands: {operands or 'none'}")
-    typer.echo(f"  PTX ISA {entry.section}, PTX {entry.ptx}, sm_{entry.sm} and later")
+    typer.echo(f"  PTX ISA {entry.section}, PTX {entry.ptx}, {_targets(entry, entry.sm)}")
     for line in entry.note.splitlines():
         typer.echo(f"  {line}")
     typer.echo("")
+
+
+def _targets(entry: Instruction, sm: int) -> str:
+    return f"{' and '.join(entry.targets)} only" if entry.targets else f"sm_{sm} or later"
 
 
 # ------------------------------------------------------------------------------------------------------------ a form
@@ -116,6 +118,8 @@ def _show(entry: Instruction) -> None:
 
 def _registered(form: MmaForm) -> Form:
     """The registry's entry for a tensor-core form."""
+    if form.instruction.startswith("wgmma"):
+        return find(str(form))[0][0]
     word = ".mma" if form.instruction == "wmma" else ""
     types = (form.d, form.c) if form.instruction == "wmma" and form.a == "f16" else (form.d, form.a, form.b, form.c)
     more = [form.rounding, "satfinite" * form.satfinite, *types, form.bit_operation, "popc" * bool(form.bit_operation)]
@@ -128,14 +132,15 @@ def _registered(form: MmaForm) -> Form:
 
 def _show_form(found: Form, form: MmaForm | None) -> None:
     entry = found.instruction
-    typer.echo(f"{found.name}  {', '.join(_operand(o) for o in found.operands)}")
+    typer.echo(f"{found.name}  {', '.join(_operand(o) for o in found.operands if o.name not in entry.hidden)}")
     for line in entry.note.partition("\n\n")[0].splitlines():
         typer.echo(f"  {line}")
     if form is not None:
         stored = f" (of which a row of A stores {form.stored_k})" if form.is_sparse else ""
         typer.echo(f"  A {form.m} x {form.k} {form.a}{stored}, B {form.k} x {form.n} {form.b}, "
                    f"C {form.m} x {form.n} {form.c}, D {form.m} x {form.n} {form.d}")  # fmt: skip
-    typer.echo(f"  PTX ISA {entry.section}, PTX {entry.ptx} or later, sm_{form.sm if form else entry.sm} or later")
+    targets = _targets(entry, form.sm if form else entry.sm)
+    typer.echo(f"  PTX ISA {entry.section}, PTX {entry.ptx} or later, {targets}")
     if form is not None:
         typer.echo("  arithmetic:")
         _indented(arithmetic_lines(form))

@@ -291,7 +291,6 @@ def _cut(exact: Fraction | None, unit: int | None) -> Fraction:
 
 def _integers(instruction: TensorInstruction, a: list[int], b: list[int], c: int, first: int, prefix: str) -> Step:
     form = instruction.form
-    assert form is not None
     terms = []
     for k, (x, y) in enumerate(zip(a, b, strict=True)):
         u, v = integer_of(x, instruction.a), integer_of(y, instruction.b)

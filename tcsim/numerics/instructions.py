@@ -13,10 +13,12 @@ from functools import cache
 
 from msgspec import Struct
 
-from isa.tensor import MMA_FORMS, MmaForm, NoFormError, NoRuleError, Rule, find_form, make_plan
+from isa.tensor import MMA_FORMS, MmaForm, NoFormError, NoRuleError, Rule, make_plan
 from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
 from isa.tensor.forms import FORMS
-from isa.tensor.rules import ARCHITECTURES, FAMILIES, find_rule
+from isa.tensor.rules import ARCHITECTURES
+from isa.tensor.wgmma_forms import WGMMA_FORMS
+from isa.tensor.wgmma_plans import wgmma_rule
 from tcsim.arch import find_arch
 from tcsim.device import Device
 from tcsim.errors import DeviceError
@@ -43,8 +45,7 @@ class TensorInstruction(Struct, frozen=True):
 
     ``name`` is the short one. ``k`` products go into each output; ``a``, ``b`` are the PTX types of the operands, ``c`` and
     ``d`` of the accumulator before and after. ``rule`` is the row of the table of arithmetic (:mod:`isa.tensor.rules`).
-    ``form`` is the ``mma`` or ``wmma`` form; None for ``wgmma`` with floating-point operands, of which the rule says all.
-    For integers, whose sums are exact whatever the order, it is the ``mma`` form that computes the same.
+    ``form`` is its form; for integers, whose sums are exact whatever the order, the ``mma`` form that computes the same.
     """
 
     name: str
@@ -55,52 +56,16 @@ class TensorInstruction(Struct, frozen=True):
     c: str
     d: str
     rule: Rule
-    form: MmaForm | None
+    form: MmaForm
 
     @property
     def satfinite(self) -> bool:
-        return self.form is not None and self.form.satfinite
+        return self.form.satfinite
 
     @property
     def rounding(self) -> str:
         """Of f64: ``rn``, ``rz``, ``rm`` or ``rp``."""
-        return (self.form.rounding if self.form is not None else "") or "rn"
-
-
-# --------------------------------------------------------------------------------------------------------- wgmma
-
-
-class _Wgmma(Struct, frozen=True):
-    k: int
-    d: str
-    a: str
-    b: str
-    satfinite: bool = False
-    bit_operation: str = ""
-
-
-def _wgmma_kinds() -> list[_Wgmma]:
-    fp8 = ("e4m3", "e5m2")
-    kinds = [_Wgmma(16, d, "f16", "f16") for d in ("f32", "f16")]
-    kinds += [_Wgmma(16, "f32", "bf16", "bf16"), _Wgmma(8, "f32", "tf32", "tf32")]
-    kinds += [_Wgmma(32, d, a, b) for d in ("f32", "f16") for a in fp8 for b in fp8]
-    kinds += [_Wgmma(32, "s32", a, b, s) for a in ("s8", "u8") for b in ("s8", "u8") for s in (False, True)]
-    return [*kinds, _Wgmma(256, "s32", "b1", "b1", bit_operation="and")]
-
-
-_WGMMA = _wgmma_kinds()  # PTX ISA 9.7.15.5.2
-
-
-def _wgmma_name(kind: _Wgmma, n: int) -> str:
-    types = f"{kind.d}.{kind.a}.{kind.b}{'.satfinite' if kind.satfinite else ''}"
-    return f"wgmma.m64n{n}k{kind.k}.{types}{f'.{kind.bit_operation}.popc' if kind.bit_operation else ''}"
-
-
-def _wgmma_columns(kind: _Wgmma) -> tuple[int, ...]:
-    """The sizes of N: multiples of 8, of integers above 24 of 16 (PTX ISA 9.7.15.2)."""
-    if kind.d == "s32":
-        return (8, 16, 24, *range(32, 257, 16))
-    return tuple(range(8, 257, 8))
+        return self.form.rounding or "rn"
 
 
 # --------------------------------------------------------------------------------------------------------- names
@@ -109,6 +74,8 @@ def _wgmma_columns(kind: _Wgmma) -> tuple[int, ...]:
 def _short(form: MmaForm) -> str:
     saturate = ".satfinite" if form.satfinite else ""
     rounding = f".{form.rounding}" if form.rounding else ""
+    if form.instruction.startswith("wgmma"):
+        return str(form).replace(".mma_async", "").replace(".sync.aligned", "")
     ending = f".{form.bit_operation}.popc" if form.bit_operation else ""
     layouts = f".{form.a_layout}.{form.b_layout}" if form.is_884 else ""
     return f"{form.instruction}.{form.shape}{layouts}{rounding}{saturate}.{form.d}.{form.a}.{form.b}.{form.c}{ending}"
@@ -120,8 +87,9 @@ Key = tuple[str, str, tuple[str, ...], frozenset[str], str]
 def _key(text: str) -> Key | None:
     """What tells instructions apart: base, shape, types, other modifiers, and the layouts where they matter."""
     base, *words = text.strip().removesuffix(";").split(".")
-    if base == "mma" and words and words[0] in ("sp", "sp::ordered_metadata"):
-        base, words = "mma.sp", words[1:]
+    words = [word for word in words if word != "mma_async"]
+    if base in ("mma", "wgmma") and words and words[0] in ("sp", "sp::ordered_metadata"):
+        base, words = f"{base}.sp", words[1:]
     if base == "wmma" and "mma" in words:
         words.remove("mma")
     shape = next((word for word in words if _SHAPE.match(word)), "")
@@ -133,7 +101,9 @@ def _key(text: str) -> Key | None:
     if base == "wmma":
         layouts = []
     which = ".".join(layouts or ["row", "col"])
-    if base not in ("mma", "mma.sp", "wmma", "wgmma") or not shape:
+    if base.startswith("wgmma") and len(types) == 4 and types[0] == types[3]:
+        types = types[:3]  # C has the type of D and is not named
+    if base not in ("mma", "mma.sp", "wmma", "wgmma", "wgmma.sp") or not shape:
         return None
     return base, shape, tuple(types), rest, which
 
@@ -141,7 +111,7 @@ def _key(text: str) -> Key | None:
 @cache
 def _forms() -> dict[Key, MmaForm]:
     found: dict[Key, MmaForm] = {}
-    for form in (form for forms in FORMS.values() for form in forms):
+    for form in (*(form for forms in FORMS.values() for form in forms), *WGMMA_FORMS):
         key = _key(_short(form))
         assert key is not None
         found[key] = form
@@ -149,26 +119,19 @@ def _forms() -> dict[Key, MmaForm]:
 
 
 def find_form_by_name(text: str) -> MmaForm | None:
-    """The ``mma``, ``mma.sp`` or ``wmma`` form of this name, short or as PTX spells it; None if there is none."""
+    """The form of this name, short or as PTX spells it; None if there is none."""
     key = _key(text)
     return None if key is None else _forms().get(key)
 
 
-@cache
-def _wgmmas() -> dict[Key, tuple[_Wgmma, int]]:
-    found: dict[Key, tuple[_Wgmma, int]] = {}
-    for kind in _WGMMA:
-        for n in _wgmma_columns(kind):
-            key = _key(_wgmma_name(kind, n))
-            assert key is not None
-            found[key] = kind, n
-    return found
-
-
 def instruction_names(sm: int | None = None) -> list[str]:
     """The short names of all instructions but sparse ones, or of those that an architecture has. Of ``wgmma`` with n 64."""
-    names = [_short(form) for form in _forms().values() if not form.is_sparse and form.sm <= (sm or form.sm)]
-    return names + ([_wgmma_name(kind, 64) for kind in _WGMMA] if sm in (None, 90) else [])
+    shown = [form for form in _forms().values() if not form.is_sparse and form.sm <= (sm or form.sm)]
+    return [_short(form) for form in shown if not _is_wgmma(form) or (form.n == 64 and sm in (None, 90))]
+
+
+def _is_wgmma(form: MmaForm) -> bool:
+    return form.instruction.startswith("wgmma")
 
 
 def device_sm(device: str | Device) -> tuple[str, int]:
@@ -200,18 +163,20 @@ def find_instruction(text: str, device: str | Device = "h200") -> TensorInstruct
     NoRuleError where its arithmetic is not known; DeviceError for an unknown device.
     """
     name, sm = device_sm(device)
-    if text.startswith("mma.sp"):
-        raise NoFormError(
-            f"{text}: a sparse A comes with metadata, which only a kernel can give; run one with mma.sp, or use the dense form "
-            f"on the matrix with its zeros: {nearest_names(text.replace('mma.sp', 'mma', 1), sm)}"
-        )
     key = _key(text)
-    found = _wgmmas().get(key) if key is not None else None
-    if found is not None:
-        return _find_wgmma(*found, name, sm)
+    if key is not None and key[0].endswith(".sp"):
+        raise NoFormError(
+            f"{text}: a sparse A comes with metadata, which only a kernel can give; run one with {key[0]}, or use the dense "
+            f"form on the matrix with its zeros: {nearest_names(text.replace('.sp', '', 1), sm)}"
+        )
     form = _forms().get(key) if key is not None else None
     if form is None:
         raise NoFormError(f"no tensor-core instruction is called {text!r} (PTX ISA 9.7.14); nearest: {nearest_names(text, sm)}")
+    if _is_wgmma(form) and sm != 90:
+        raise NoFormError(
+            f"{_short(form)} exists on sm_90a only, and {name} is sm_{sm} (PTX ISA 9.7.15); nearest there: "
+            f"{nearest_names(f'{_short(form)}.{form.d}'.replace('wgmma', 'mma'), sm)}"
+        )
     if sm < form.sm:
         raise NoFormError(
             f"{_short(form)} needs sm_{form.sm} or later, and {name} is sm_{sm} (PTX ISA 9.7.14); nearest there: "
@@ -221,32 +186,19 @@ def find_instruction(text: str, device: str | Device = "h200") -> TensorInstruct
 
 
 def instruction_of(form: MmaForm, sm: int) -> TensorInstruction:
-    """A form on an architecture that has it; of ``mma.sp``, what it does to the elements that A stores."""
-    rule = make_plan(form, sm).rule
+    """A form on an architecture that has it; of a sparse one, what it does to the elements that A stores."""
+    rule = wgmma_rule(form, sm) if _is_wgmma(form) else make_plan(form, sm).rule
     return TensorInstruction(_short(form), sm, form.stored_k, form.a, form.b, form.c, form.d, rule, _as_mma(form))
 
 
-def _find_wgmma(kind: _Wgmma, n: int, device: str, sm: int) -> TensorInstruction:
-    name = _wgmma_name(kind, n)
-    if sm != 90:
-        raise NoFormError(
-            f"{name} exists on sm_90a only, and {device} is sm_{sm} (PTX ISA 9.7.15); nearest there: "
-            f"{nearest_names(name.replace('wgmma', 'mma') + '.' + kind.d, sm)}"
-        )
-    rule = find_rule(sm, "wgmma", FAMILIES[kind.a], kind.d)
-    form = None
-    if rule.method == "integer":
-        form = find_form("mma", f"m16n8k{kind.k}", kind.a, kind.b, "s32", "s32", kind.satfinite, kind.bit_operation)
-    return TensorInstruction(name, sm, kind.k, kind.a, kind.b, kind.d, kind.d, rule, form)
-
-
 def _as_mma(form: MmaForm) -> MmaForm:
-    """The ``mma`` form with the outputs of a ``wmma`` form whose arithmetic has no steps (integers, f64); else itself."""
-    if form.instruction != "wmma" or form.a not in ("f64", *INTEGER_BITS):
+    """The ``mma`` form with the outputs of a ``wmma`` or ``wgmma`` form whose arithmetic has no steps (integers, f64); else
+    itself."""
+    if form.instruction in ("mma", "mma.sp") or form.a not in ("f64", *INTEGER_BITS):
         return form
     for other in MMA_FORMS:
         if (other.k, other.a, other.b, other.satfinite, other.bit_operation, other.rounding) == (
-            form.k, form.a, form.b, form.satfinite, form.bit_operation, form.rounding
+            form.stored_k, form.a, form.b, form.satfinite, form.bit_operation, form.rounding
         ):  # fmt: skip
             return other
     raise NoRuleError(f"{_short(form)}: no mma form computes the same")

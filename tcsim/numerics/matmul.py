@@ -136,7 +136,6 @@ def _refuse_minus_zero(result: NDArray[Any], instruction: TensorInstruction) -> 
 def _chain(a: Bits, b: Bits, c: Bits, instruction: TensorInstruction) -> Bits:
     if instruction.rule.method in ("fused", "fused_halves"):
         return chain_fused(a, b, c, instruction.rule, instruction.k, instruction.a, instruction.b)
-    assert instruction.form is not None
     return chain_tiles(a, b, c, instruction.form, instruction.sm)
 
 
