@@ -12,6 +12,7 @@ from isa.errors import Unsupported, UnsupportedError
 from isa.lower import lower, unsupported_in
 from isa.program import Program
 from isa.ptx import link, parse
+from isa.sass.cubin import is_machine_code
 from tcsim.compile import compile_cuda, looks_like_ptx
 from tcsim.device import Device, current_device
 from tcsim.errors import LaunchError, TcsimError, UnsupportedWarning
@@ -23,6 +24,7 @@ from tcsim.progress import compiling
 from tcsim.symbols import ModuleVariables
 
 if TYPE_CHECKING:
+    from isa.sass.assemble import Listing
     from tcsim.check.registers import Tracked
     from tcsim.machine_code import ModuleCode
 
@@ -36,13 +38,14 @@ class RoundingWarning(UserWarning):
 
 
 class RawModule:
-    """A PTX module (or CUDA C, compiled by NVRTC where it is installed).
+    """A PTX module; or CUDA C, which an installed NVRTC compiles; or machine code, which an installed nvdisasm reads.
 
-    code: PTX or CUDA C text. path: a file of either. A list of texts or files is linked into one module, CUDA C compiled as by
-    ``nvcc -rdc=true`` (LinkError if they do not go together). options: for NVRTC. name_expressions: C++ names of template
-    instances, by which ``get_function`` then finds them, as in CuPy. fmad: contract multiplies and adds as ptxas does by
-    default; ``"oracle"``: the same, and compare with the machine code that an installed ptxas makes of each kernel when it is
-    fetched (TcsimError lists what differs, or says that ptxas or nvdisasm is missing). A RoundingWarning names the operations
+    code: PTX or CUDA C text. path: a file of either, or a cubin or fatbin, whose code for the current device runs as it is. A
+    list of texts or files is linked into one module, CUDA C compiled as by ``nvcc -rdc=true`` (LinkError if they do not go
+    together). options: for NVRTC. name_expressions: C++ names of template instances, by which ``get_function`` then finds them,
+    as in CuPy. fmad: contract multiplies and adds as ptxas does by default; ``"oracle"``: the same, and compare with the
+    machine code that an installed ptxas makes of each kernel when it is fetched (TcsimError lists what differs, or says that
+    ptxas or nvdisasm is missing). A RoundingWarning names the operations
     of a kernel whose last bits are a guess. Raises PtxSyntaxError for text outside the PTX grammar, UnsupportedError with
     everything unsupported if none of its kernels can run (if some can, an UnsupportedWarning lists the rest).
     """
@@ -59,11 +62,16 @@ class RawModule:
     ) -> None:
         if (code is None) == (path is None):
             raise TcsimError("RawModule takes either code= or path=")
+        listing = None
+        if isinstance(path, str | Path) and is_machine_code(data := _read(Path(path))):
+            declared, listing = _declared(data, str(path))
+            paths, texts = [str(path)], [declared]
+        else:
+            paths, texts = _sources(code, path)
         if not isinstance(fmad, bool) and fmad != "oracle":
             raise TcsimError(f"RawModule(fmad={fmad!r}): True, False or 'oracle'")
         if "--fmad=false" in options or "-fmad=false" in options:
             fmad = False
-        paths, texts = _sources(code, path)
         self._lowered: dict[str, str] = {}
         compiled = [self._ptx_of(t, p, options, name_expressions, len(texts) > 1) for t, p in zip(texts, paths, strict=True)]
         where = " + ".join(filter(None, paths)) or None
@@ -74,6 +82,7 @@ class RawModule:
         self._variables: dict[str, ModuleVariables] = {}
         self._programs: dict[tuple[str, int], Program] = {}
         self._machine: dict[int, ModuleCode] = {}
+        self._only = listing
         self._machine_programs: dict[tuple[str, int], Program | None] = {}
 
     def _ptx_of(
@@ -100,6 +109,11 @@ class RawModule:
             error = UnsupportedError(everything, f"{name} (its other kernels can run)")
             warnings.warn(str(error), UnsupportedWarning, stacklevel=4)
         return bad
+
+    @property
+    def is_machine_code(self) -> bool:
+        """Whether it was read from a cubin or fatbin and has no PTX."""
+        return self._only is not None
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -139,12 +153,28 @@ class RawModule:
 
     def program(self, name: str, sm: int) -> Program:
         """The lowered program of a kernel for an SM number."""
+        if self._only is not None:
+            return self._own_machine_program(name, sm)
         key = (name, sm)
         program = self._programs.get(key)
         if program is None:
             program = self._programs[key] = lower(self.tree, name, sm=sm, fmad=bool(self.fmad))
         return program
 
+    def _own_machine_program(self, name: str, sm: int) -> Program:
+        """The program of a kernel of a cubin. Raises LaunchError where it cannot run, UnsupportedError."""
+        from isa.sass.cubin import runs_on
+        from tcsim.machine_code import ModuleCode
+
+        assert self._only is not None
+        if not runs_on(self._only.target, sm):
+            raise LaunchError(f"{self.tree.path} is machine code for {self._only.target}, which does not run on sm_{sm}")
+        program = self._programs.get((name, sm))
+        if program is None:
+            if sm not in self._machine:
+                self._machine[sm] = ModuleCode(self.tree, self._only, sm)
+            program = self._programs[name, sm] = self._machine[sm].program(name)
+        return program
 
     def attach_listing(self, path: str | Path) -> None:
         """Take the machine code of an architecture from a kept listing instead of an installed ptxas.
@@ -190,16 +220,25 @@ def _sources(
     else:
         assert path is not None
         files = [path] if isinstance(path, str | Path) else list(path)
-        texts = [_read(Path(file)) for file in files]
+        texts = [_read(Path(file)).decode("utf-8", errors="replace") for file in files]
         paths = [str(file) for file in files]
     if not texts:
         raise TcsimError("RawModule: an empty list has nothing to link")
     return paths, texts
 
 
-def _read(path: Path) -> str:
+def _declared(data: bytes, where: str) -> tuple[str, Listing]:
+    """PTX declarations of what a cubin or fatbin has for the current device, and its listing."""
+    from isa.sass.cubin import declarations, listing_of
+    from isa.sass.listing import read_listing
+
+    listing = listing_of(data, current_device().arch.sm, where)
+    return declarations(read_listing(listing.text)), listing
+
+
+def _read(path: Path) -> bytes:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_bytes()
     except OSError as problem:
         raise TcsimError(f"cannot read {path}: {problem.strerror}") from None
 
@@ -226,7 +265,7 @@ class Function:
         timed always runs PTX).
         """
         device = current_device()
-        if device.execute == "machine" and active_profiler() is None:
+        if device.execute == "machine" and active_profiler() is None and not self.module.is_machine_code:
             program = self.module.machine_program(self.name, device.arch.sm)
             if program is not None:
                 return program

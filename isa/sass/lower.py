@@ -305,7 +305,7 @@ class _Writer:
         readings, planes = self._row(item)
         rule = entry.arch_rule(form.params, self.sm) if entry.arch_rule else {}
         spec = MachineKernelSpec(form, tuple(readings), tuple(planes), rule)
-        row[KIND] = Kind.KERNEL
+        row[KIND] = Kind.WAIT if entry.waits else Kind.KERNEL
         row[FUNCTION] = self._kernel(spec)
         row[EXTRA] = int("_CLOCK" in entry.pattern.base)
         return self._access(item, readings, planes)

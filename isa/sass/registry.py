@@ -41,6 +41,7 @@ class MachineOpcode(Struct, frozen=True, eq=False):
     width: Callable[[Params], int] | None
     operand_hook: Callable[[Params], dict[str, tuple[str, int]]] | None
     arch_rule: Callable[[Params, int], dict[str, Any]] | None
+    waits: bool
     note: str
 
     @property
@@ -84,6 +85,7 @@ def machine(
     width: Callable[[Params], int] | None = None,
     operands: Callable[[Params], dict[str, tuple[str, int]]] | None = None,
     arch_rule: Callable[[Params, int], dict[str, Any]] | None = None,
+    waits: bool = False,
     **slots: Slot | tuple[str, ...],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a machine instruction. The decorated function is its meaning and its documentation.
@@ -91,8 +93,8 @@ def machine(
     template: see the module. pipe: the unit that executes it (``alu``, ``fma``, ``fp64``, ``xu``, ``lsu``, ``tensor``,
     ``uniform``, ``cbu`` for control, ``adu``, ``none``). body: ``lane`` or ``warp``. control: what the executor does, for an
     instruction without a body. memory, state, width: of an access (``load``, ``store``, ...; state space, which a body
-    gets as ``space``; bytes per lane). operands: type and count of operands by name, where
-    they depend on modifiers. arch_rule: further parameters that depend on the target. Slots are keyword arguments.
+    gets as ``space``; bytes per lane). operands: type and count of operands by name, where they depend on modifiers.
+    arch_rule: further parameters that depend on the target. waits: as of PTX instructions. Slots are keyword arguments.
     """
     made = {name: value if isinstance(value, Slot) else Slot(tuple(value)) for name, value in slots.items()}
 
@@ -108,6 +110,7 @@ def machine(
             width=width,
             operand_hook=operands,
             arch_rule=arch_rule,
+            waits=waits,
             note=inspect.getdoc(function) or "",
         )
         _BY_BASE.setdefault(entry.pattern.base, []).append(entry)

@@ -35,6 +35,11 @@ class Section:
     name: str
     lines: list[str] = field(default_factory=list)
 
+    @property
+    def align(self) -> int:
+        """Bytes that its start is a multiple of."""
+        return next((int(line.split()[1]) for line in self.lines if line.strip().startswith(".align")), 1)
+
     def content(self) -> bytearray:
         """Its bytes, with zeros where the linker puts addresses (:meth:`relocations`)."""
         out = bytearray()
@@ -73,14 +78,14 @@ class Section:
                     yield (0 if match[1] == "zero" else _WIDTH[match[1]]), value.strip()
 
     def attributes(self) -> Iterator[tuple[str, list[str]]]:
-        """(name, values) of each attribute of an information section, its two header words left out."""
+        """(name, values) of each attribute of an information section, what stands before its size and that left out."""
         name, values = "", list[str]()
         for line in self.lines:
             if match := _ATTRIBUTE.match(line):
                 if name:
                     yield name, values[1:] or [""]
                 name, values = match[1], []
-            elif (match := _DATA.match(line)) and match[1] != "byte":
+            elif (match := _DATA.match(line)) and (values or match[1] != "byte"):
                 values += [value.strip() for value in match[2].split(",")]
         if name:
             yield name, values[1:] or [""]
@@ -100,6 +105,11 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
     return target, sections
 
 
+def _wanted(section: Section, line: str) -> bool:
+    """Alignment says something of data sections only."""
+    return ".align" not in line or section.name in (".nv.global", ".nv.global.init", ".nv.constant3")
+
+
 def trim(text: str) -> str:
     """A listing without the sections that neither running nor timing needs (debug information is most of it), without
     alignment lines and trailing blanks."""
@@ -109,6 +119,6 @@ def trim(text: str) -> str:
         if _KEPT.match(section.name):
             lines.append(f"\t.section\t{section.name}")
             lines += [
-                re.sub(r"\s{2,}/\* 0x", "  /* 0x", line) for line in section.lines if line.strip() and ".align" not in line
+                re.sub(r"\s{2,}/\* 0x", "  /* 0x", line) for line in section.lines if line.strip() and _wanted(section, line)
             ]
     return "\n".join(lines) + "\n"

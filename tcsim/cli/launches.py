@@ -64,7 +64,7 @@ class PreparedLaunch:
 def target_bundle(target: str, options: LaunchOptions) -> Bundle:
     """The launch that a target and its options describe, as a bundle (without recorded outputs if it is a file)."""
     path = Path(target)
-    if path.suffix in (".ptx", ".cu"):
+    if path.suffix in (".ptx", ".cu", ".cubin", ".fatbin"):
         return _file_bundle(path, options)
     if path.is_dir() or path.suffix == ".json":
         given = [name for name in ("kernel", "grid", "block", "cluster", "arguments") if getattr(options, name)]
@@ -73,7 +73,7 @@ def target_bundle(target: str, options: LaunchOptions) -> Bundle:
         return load_bundle(path)
     if not path.exists():
         raise TcsimError(f"{target}: no such file or bundle")
-    raise TcsimError(f"{target}: expected a bundle (a folder with bundle.json), a .ptx or a .cu file")
+    raise TcsimError(f"{target}: expected a bundle (a folder with bundle.json), a .ptx, .cu, .cubin or .fatbin file")
 
 
 def prepare(target: str, options: LaunchOptions) -> PreparedLaunch:
@@ -81,7 +81,8 @@ def prepare(target: str, options: LaunchOptions) -> PreparedLaunch:
     bundle = target_bundle(target, options)
     device = Device(options.device or bundle.device, execute="machine" if options.machine else "ptx")
     with device:
-        bundle.ptx_text()  # the recorded PTX, or an error
+        if bundle.outputs:
+            bundle.ptx_text()  # the recorded PTX, or an error
         module = RawModule(path=bundle.ptx_path, fmad=bundle.fmad and options.fmad)
         if options.machine and options.fmad:
             for listing in bundle.listing_paths:
