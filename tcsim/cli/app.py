@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-import tcsim
-from tcsim.cli import arch_commands, check_command, explain_command, isa_commands, lane_commands, sass_commands
+from tcsim.cli import arch_commands, check_command, explain_command, isa_commands, lane_commands, profile_command, sass_commands
 from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
 from tcsim.errors import TcsimError
 
@@ -113,78 +112,6 @@ def run(
         _save(launch, outputs, save)
 
 
-@app.command(cls=_OrderedCommand)
-def profile(
-    ctx: typer.Context,
-    target: Target,
-    kernel: Kernel = "",
-    grid: Grid = "",
-    block: Block = "",
-    cluster: Cluster = "",
-    shared: Shared = 0,
-    arg: Args = None,
-    out: Outs = None,
-    inout: InOuts = None,
-    device: DeviceName = "",
-    fmad: Fmad = True,
-    save: Save = None,
-    json: Annotated[bool, typer.Option("--json", help="print JSON (versioned schema)")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="print CSV as ncu --csv does")] = False,
-    section: Annotated[list[str] | None, typer.Option("--section", help="only this section, such as SpeedOfLight")] = None,
-) -> None:
-    """Run a kernel with its time predicted, and print the report in Nsight Compute's sections."""
-    from tcsim.report.data import to_csv, to_json
-    from tcsim.report.sections import SECTIONS
-    from tcsim.report.text import render
-
-    known = [s.identifier for s in SECTIONS] + ["SourceCounters"]
-    for name in section or []:
-        if name not in known:
-            raise TcsimError(f"--section {name!r}: one of {', '.join(known)}")
-    launch = prepare(target, _options(ctx, kernel, grid, block, cluster, shared, device, fmad))
-    with tcsim.Profiler() as profiler:
-        launch.run()
-    if json:
-        typer.echo(to_json(profiler.launches), nl=False)
-    elif csv:
-        typer.echo(to_csv(profiler.launches), nl=False)
-    else:
-        for each in profiler.launches:
-            typer.echo(render(each, section or ()))
-        _beside_hardware(launch, profiler.launches[-1])
-    if save is not None:
-        _save(launch, launch.outputs(), save)
-
-
-def _beside_hardware(launch: PreparedLaunch, profile: Any) -> None:
-    """For a recorded bundle run on the device it was recorded on: the prediction beside Nsight Compute's measurement."""
-    recorded = launch.bundle.metrics
-    if not recorded or launch.bundle.device != launch.device.name:
-        return
-    names = [name for name in _BESIDE if name in recorded and name in profile.metrics]
-    if not names:
-        return
-    typer.echo(f"    Beside the hardware ({launch.bundle.provenance.get('gpu', launch.device.name)}, Nsight Compute):")
-    typer.echo(f"    {'Metric':52} {'tcsim':>14} {'hardware':>14} {'error':>8}")
-    for name in names:
-        predicted, measured = float(profile.metrics[name]), float(recorded[name].value)
-        error = f"{100 * (predicted / measured - 1):+.1f} %" if measured else ("0.0 %" if predicted == 0 else "-")
-        typer.echo(f"    {name:52} {predicted:14,.0f} {measured:14,.0f} {error:>8}")
-
-
-_BESIDE = (
-    "sm__cycles_elapsed.max",
-    "sm__cycles_active.avg",
-    "gpu__time_duration.sum",
-    "smsp__inst_executed.sum",
-    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "dram__bytes_read.sum",
-)
-
-
 @app.command()
 def verify(
     bundles: Annotated[list[str], typer.Argument(help="bundle folders")],
@@ -248,6 +175,7 @@ def record(
 
 lane_commands.add_to(app, _OrderedCommand)
 check_command.add_to(app, _OrderedCommand)
+profile_command.add_to(app, _OrderedCommand)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:

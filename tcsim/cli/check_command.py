@@ -25,6 +25,7 @@ def check(
     kernel: Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")] = "",
     grid: Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")] = "",
     block: Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")] = "",
     shared: Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")] = 0,
     arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input, as for run")] = None,
     out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
@@ -46,7 +47,7 @@ def check(
             with Device(device or "h200"):
                 run_script(targets[0], targets[1:])
         else:
-            options = LaunchOptions(kernel, grid, block, shared, device, True, ctx.meta.get("arguments", ()))
+            options = LaunchOptions(kernel, grid, block, shared, device, True, ctx.meta.get("arguments", ()), cluster=cluster)
             for target in targets:
                 prepare(target, options).run()
     _print(checker.report, json)

@@ -1,53 +1,119 @@
-"""A profile as JSON and as CSV in the layout of ``ncu --csv --page details``."""
+"""A profile as JSON, and as CSV in the layouts of ``ncu --csv --page details`` and ``--page raw``."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-import tcsim
-from tcsim.profile import LaunchProfile
-from tcsim.report.sections import SECTIONS
+import msgspec
 
-__all__ = ["JSON_SCHEMA", "to_csv", "to_json"]
+import tcsim
+from tcsim.errors import TcsimError
+from tcsim.profile import LaunchProfile
+from tcsim.report.advice import advise
+from tcsim.report.derived import with_derived
+from tcsim.report.sections import SECTIONS
+from tcsim.report.units import unit_of
+
+__all__ = ["JSON_SCHEMA", "ProfileFile", "json_schema", "load_profiles", "to_csv", "to_json", "to_raw_csv"]
 
 JSON_SCHEMA = 1
 """Version of the JSON layout; raised when a field changes meaning or goes."""
 
-_HEAD = (
+_LAUNCH = (
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device",
-    "CC", "Section Name", "Metric Name", "Metric Unit", "Metric Value",
+    "CC",
+)  # fmt: skip
+_DETAILS = (
+    "Section Name", "Metric Name", "Metric Unit", "Metric Value", "Rule Name", "Rule Type", "Rule Description",
+    "Estimated Speedup Type", "Estimated Speedup",
 )  # fmt: skip
 
 
+class ProfileFile(msgspec.Struct, forbid_unknown_fields=True):
+    """The JSON of ``tcsim profile --json``. ``schema``: :data:`JSON_SCHEMA`; ``tcsim``: the version that wrote it."""
+
+    schema: int
+    tcsim: str
+    launches: list[LaunchProfile]
+
+
 def to_json(profiles: Sequence[LaunchProfile]) -> str:
-    """Everything a profile holds, one object per launch."""
-    launches: list[dict[str, Any]] = []
-    for profile in profiles:
-        launch = asdict(profile)
-        launch["metrics"], launch["stalls"] = dict(profile.metrics), dict(profile.stalls)
-        launches.append(launch)
-    return json.dumps({"schema": JSON_SCHEMA, "tcsim": tcsim.__version__, "launches": launches}, indent=2) + "\n"
+    """Everything that profiles hold; :func:`load_profiles` reads it back."""
+    content = ProfileFile(JSON_SCHEMA, tcsim.__version__, list(profiles))
+    return msgspec.json.format(msgspec.json.encode(content), indent=1).decode() + "\n"
 
 
-def to_csv(profiles: Sequence[LaunchProfile]) -> str:
-    """The sections' rows, readable by tools that read ``ncu --csv``: every field quoted, numbers without separators."""
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of that file."""
+    return msgspec.json.schema(ProfileFile)
+
+
+def load_profiles(path: str | Path) -> list[LaunchProfile]:
+    """The launches of a file that ``tcsim profile --json`` wrote. Raises TcsimError for any other file."""
+    try:
+        content = msgspec.json.decode(Path(path).read_bytes(), type=ProfileFile)
+    except OSError as problem:
+        raise TcsimError(f"cannot read {path}: {problem.strerror}") from None
+    except msgspec.MsgspecError as problem:
+        raise TcsimError(f"{path} is no profile: {problem}. tcsim profile --json writes one") from None
+    if content.schema != JSON_SCHEMA:
+        raise TcsimError(f"{path} has layout {content.schema}; this tcsim reads layout {JSON_SCHEMA}")
+    return content.launches
+
+
+def to_csv(profiles: Sequence[LaunchProfile], sections: Sequence[str] = ()) -> str:
+    """The sections' rows and rules, readable by tools that read ``ncu --csv``: every field quoted, numbers without separators.
+    sections: identifiers to show (all if empty)."""
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
-    writer.writerow(_HEAD)
+    writer.writerow((*_LAUNCH, *_DETAILS))
     for number, profile in enumerate(profiles):
-        cc = f"{profile.sm // 10}.{profile.sm % 10}"
-        start = (number, 0, "tcsim", "localhost", profile.name, 1, 7, _dim(profile.block), _dim(profile.grid), 0, cc)
-        for section in SECTIONS:
-            for row in section.rows:
-                if row.metric in profile.metrics:
-                    value = _plain(row.value(profile.metrics))
-                    writer.writerow((*start, section.title, row.label, row.unit, value))
+        for row in _details(profile, sections):
+            writer.writerow((*_launch(number, profile), *row))
     return out.getvalue()
+
+
+def _details(profile: LaunchProfile, sections: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    metrics, advice = with_derived(profile.metrics), advise(profile)
+    for section in SECTIONS:
+        if sections and section.identifier not in sections:
+            continue
+        for row in section.rows:
+            if row.metric in metrics:
+                yield (section.title, row.label, row.unit, _plain(row.value(metrics)), "", "", "", "", "")
+        for said in advice:
+            if said.section == section.identifier:
+                speedup = ("global", f"{said.speedup:.2f}") if said.speedup is not None else ("", "")
+                yield (section.title, "", "", "", said.rule, said.kind, said.text, *speedup)
+
+
+def to_raw_csv(profiles: Sequence[LaunchProfile], metrics: Sequence[str] = ()) -> str:
+    """One line per launch and one column per metric, under its name and its unit. metrics: names to show (all if empty). Raises
+    TcsimError for a name that no launch has."""
+    values = [with_derived(profile.metrics) for profile in profiles]
+    known = list(dict.fromkeys(name for each in values for name in sorted(each)))
+    for name in metrics:
+        if name not in known:
+            near = [k for k in known if name.partition("__")[2].partition(".")[0] in k][:3]
+            hint = f"; there is {', '.join(near)}" if near else ""
+            raise TcsimError(f"--metrics {name}: not modelled, or no metric{hint}")
+    columns = list(metrics) or known
+    out = io.StringIO()
+    writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
+    writer.writerow((*_LAUNCH, *columns))
+    writer.writerow((*("" for _ in _LAUNCH), *(unit_of(name) for name in columns)))
+    for number, (profile, found) in enumerate(zip(profiles, values, strict=True)):
+        writer.writerow((*_launch(number, profile), *(_plain(found[name]) if name in found else "" for name in columns)))
+    return out.getvalue()
+
+
+def _launch(number: int, profile: LaunchProfile) -> tuple[Any, ...]:
+    cc = f"{profile.sm // 10}.{profile.sm % 10}"
+    return (number, 0, "tcsim", "localhost", profile.name, 1, 7, _dim(profile.block), _dim(profile.grid), 0, cc)
 
 
 def _dim(extents: tuple[int, int, int]) -> str:

@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 
+from tcsim.errors import TcsimError
 from tcsim.profile import InstructionProfile, LaunchProfile
+from tcsim.report.account import account
+from tcsim.report.advice import Advice, advise
+from tcsim.report.derived import with_derived
 from tcsim.report.sections import SECTIONS, Section
+from tcsim.report.units import unit_of
 
-__all__ = ["format_number", "render"]
+__all__ = ["format_number", "render", "render_metrics", "table"]
 
 _HOT_SPOTS = 8
 
 
 def render(profile: LaunchProfile, sections: Sequence[str] = ()) -> str:
     """The report of one launch. sections: identifiers to show (all if empty)."""
-    grid, block = profile.grid, profile.block
-    head = f"{profile.name} {grid}x{block}, Device {profile.device_name}, CC {profile.sm // 10}.{profile.sm % 10}"
-    lines = [f"  {head}", f"    Timed: {profile.timed}; SM clock assumed {profile.sm_clock_hz / 1e9:.3f} GHz"]
+    lines = [f"  {_title(profile)}", f"    Timed: {profile.timed}; SM clock assumed {profile.sm_clock_hz / 1e9:.3f} GHz"]
+    metrics, advice = with_derived(profile.metrics), advise(profile)
     for section in SECTIONS:
         if sections and section.identifier not in sections:
             continue
-        lines += _section(section, profile)
+        lines += _section(section, metrics)
         if section.identifier == "WarpStateStats":
             lines += _stalls(profile)
+        lines += _advice([said for said in advice if said.section == section.identifier])
+    if not sections or "Account" in sections:
+        lines += _account(profile)
     if not sections or "SourceCounters" in sections:
         lines += _hot_spots(profile)
     lines += [f"    Note: {note}" for note in profile.notes]
     return "\n".join(lines) + "\n"
+
+
+def render_metrics(profile: LaunchProfile, names: Sequence[str] = ()) -> str:
+    """Every metric of a launch by its name, or those of some names. Raises TcsimError for a name it does not have."""
+    metrics = with_derived(profile.metrics)
+    for name in names:
+        if name not in metrics:
+            raise TcsimError(f"--metrics {name}: not modelled, or no metric")
+    rows = [(name, unit_of(name), format_number(metrics[name])) for name in names or sorted(metrics)]
+    head = ("Metric Name", "Metric Unit", "Metric Value")
+    return "\n".join([f"  {_title(profile)}", *table("Command line profiler metrics", head, rows)]) + "\n"
+
+
+def _title(profile: LaunchProfile) -> str:
+    cc = f"{profile.sm // 10}.{profile.sm % 10}"
+    return f"{profile.name} {profile.grid}x{profile.block}, Device {profile.device_name}, CC {cc}"
 
 
 def format_number(value: int | float) -> str:
@@ -36,16 +60,40 @@ def format_number(value: int | float) -> str:
     return f"{value:,.2f}"
 
 
-def _section(section: Section, profile: LaunchProfile) -> Iterable[str]:
+def _section(section: Section, metrics: Mapping[str, int | float]) -> Iterable[str]:
     rows = [
-        (row.label, row.unit, format_number(row.value(profile.metrics)))
-        for row in section.rows
-        if row.metric in profile.metrics
+        (row.label, row.unit, format_number(row.value(metrics))) for row in section.rows if row.metric in metrics
     ]
-    return _table(section.title, ("Metric Name", "Metric Unit", "Metric Value"), rows)
+    return table(section.title, ("Metric Name", "Metric Unit", "Metric Value"), rows)
 
 
-def _table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+def _advice(said: Sequence[Advice]) -> list[str]:
+    lines: list[str] = []
+    for advice in said:
+        gain = f"Est. Speedup: {advice.speedup:.1f}%  " if advice.speedup is not None else ""
+        text = f"{advice.kind}   {gain}{advice.text}"
+        lines += textwrap.wrap(text, 118, initial_indent="    ", subsequent_indent="          ", break_on_hyphens=False)
+    return lines
+
+
+def _account(profile: LaunchProfile) -> list[str]:
+    """From the peak down to what was reached; the shares add up to 100."""
+    found = account(profile)
+    if found is None:
+        return []
+    rows = [("reached", f"{found.reached:.1f}", found.resource)]
+    rows += [(loss.name, f"{loss.percent:.1f}", loss.text) for loss in found.losses if loss.percent >= 0.05]
+    small = sum(loss.percent for loss in found.losses if loss.percent < 0.05)
+    rows += [("others", f"{small:.1f}", "")] if small else []
+    title = f"Where the cycles went: {found.resource}, % of their peak over the launch"
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    rule = "    " + "-" * 100
+    lines = [f"    {name.ljust(widths[0])}  {percent.rjust(widths[1])}  {text}".rstrip() for name, percent, text in rows]
+    return ["", f"    Section: {title}", rule, *lines, rule]
+
+
+def table(title: str, head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """A titled table: first column to the left, others to the right; nothing without rows."""
     if not rows:
         return []
     widths = [max(len(line[column]) for line in (head, *rows)) for column in range(len(head))]
@@ -69,7 +117,7 @@ def _stalls(profile: LaunchProfile) -> list[str]:
         for reason, cycles in sorted(profile.stalls.items(), key=lambda item: -item[1])
         if cycles
     ]
-    return _table("Warp States", ("Warp State", "Cycles Per Issue", "% of Warp Cycles"), rows)
+    return table("Warp States", ("Warp State", "Cycles Per Issue", "% of Warp Cycles"), rows)
 
 
 def _hot_spots(profile: LaunchProfile) -> list[str]:
@@ -82,7 +130,7 @@ def _hot_spots(profile: LaunchProfile) -> list[str]:
         if i.stall_cycles
     ]
     head = ("Source", "Instruction", "Executed", "Main Stall", "% of Stall Cycles")
-    return _table("Source Counters", head, rows)
+    return table("Source Counters", head, rows)
 
 
 def _place(instruction: InstructionProfile) -> str:

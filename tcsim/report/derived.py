@@ -1,0 +1,60 @@
+"""Metrics that follow from others: ratios and averages that Nsight Compute also shows. None is made up where its parts are
+missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+__all__ = ["with_derived"]
+
+Numbers = Mapping[str, int | float]
+SUB_PARTITIONS = 4
+
+
+def _per(numerator: str, denominator: str, scale: float = 1.0) -> Callable[[Numbers], float | None]:
+    def value(metrics: Numbers) -> float | None:
+        below = metrics.get(denominator, 0)
+        return scale * metrics[numerator] / below if numerator in metrics and below else None
+
+    return value
+
+
+def _per_elapsed(numerator: str) -> Callable[[Numbers], float | None]:
+    def value(metrics: Numbers) -> float | None:
+        cycles = metrics.get("sm__cycles_elapsed.max", 0) * metrics.get("launch__sm_count", 0)
+        return metrics[numerator] / cycles if numerator in metrics and cycles else None
+
+    return value
+
+
+def _per_scheduler(name: str) -> Callable[[Numbers], float | None]:
+    return _per(name, "launch__sm_count", 1 / SUB_PARTITIONS)
+
+
+_DERIVED: dict[str, Callable[[Numbers], float | None]] = {
+    "sm__inst_executed.avg.per_cycle_active": _per("smsp__inst_executed.sum", "sm__cycles_active.sum"),
+    "sm__inst_executed.avg.per_cycle_elapsed": _per_elapsed("smsp__inst_executed.sum"),
+    "sm__inst_issued.avg.per_cycle_active": _per("smsp__inst_issued.sum", "sm__cycles_active.sum"),
+    "sm__inst_issued.avg.pct_of_peak_sustained_active": _per(
+        "smsp__inst_issued.sum", "sm__cycles_active.sum", 100 / SUB_PARTITIONS
+    ),
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": _per(
+        "smsp__issue_active.sum", "sm__cycles_active.sum", 100 / SUB_PARTITIONS
+    ),
+    "smsp__inst_executed.avg": _per_scheduler("smsp__inst_executed.sum"),
+    "smsp__inst_issued.avg": _per_scheduler("smsp__inst_issued.sum"),
+    "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio": _per(
+        "smsp__thread_inst_executed_pred_on.sum", "smsp__inst_executed.sum"
+    ),
+}
+
+
+def with_derived(metrics: Numbers) -> dict[str, int | float]:
+    """The metrics, and those that follow from them; what is there already stays."""
+    out = dict(metrics)
+    for name, value in _DERIVED.items():
+        if name not in out:
+            found = value(out)
+            if found is not None:
+                out[name] = found
+    return out
