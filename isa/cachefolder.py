@@ -22,7 +22,7 @@ import numba
 __all__ = ["cache_folder", "sources_hash"]
 
 _ROOT = Path(__file__).parent.parent
-_PACKAGES = ("isa", "tcsim")
+_PACKAGES = ("isa", "tcsim", "gpu_ref")
 _DATA = (".toml", ".npz")
 
 

@@ -31,6 +31,7 @@ def hash_after_change(monkeypatch: pytest.MonkeyPatch, module: str, changed: str
         ("isa.instructions.memory", "isa/instructions/memory.py"),
         ("isa.instructions.memory", "isa/kernels/planes.py"),  # by way of isa.machine
         ("tcsim.execute.interpreter", "tcsim/execute/state.py"),
+        ("gpu_ref.tensor.replay", "isa/tensor/simd.py"),
         ("isa.instructions.mufu", "isa/arith/mufu_tables.toml"),  # data read by a module beside it
     ],
 )

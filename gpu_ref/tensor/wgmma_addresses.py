@@ -93,7 +93,8 @@ def _descriptors(probe: Probe) -> NDArray[np.uint64]:
     swizzle = draw.below(4, n)
     words = start | leading << 16 | stride << 32 | base << 49
     reserved = np.where(draw.chance(4, n), draw.words(n) & np.uint64(3 << 14 | 3 << 30 | 7 << 46 | 1023 << 52), np.uint64(0))
-    return words.astype(np.uint64) | swizzle.astype(np.uint64) << np.uint64(62) | reserved
+    found: NDArray[np.uint64] = words.astype(np.uint64) | swizzle.astype(np.uint64) << np.uint64(62) | reserved
+    return found
 
 
 def _identity(probe: Probe) -> tuple[Setting, NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint32]]:
@@ -114,8 +115,8 @@ def _identity(probe: Probe) -> tuple[Setting, NDArray[np.uint8], NDArray[np.uint
             image[addresses[index, index] : addresses[index, index] + bits // 8] = np.array([one], kind).view(np.uint8)
         return Setting(False, trans, 0, 1, 1, 0, 0, 0, identity), image, a, e
     rows = np.zeros((64, form.stored_k), np.uint64)
-    for row in range(form.k):  # row r meets element r of a column; of a sparse one, the first stored of chunk r / 4
-        rows[row, 2 * (row // 4) if form.is_sparse else row] = one
+    for k in range(form.k):  # row k meets element k of a column; of a sparse one, with the first stored of chunk k / 4
+        rows[k, 2 * (k // 4) if form.is_sparse else k] = one
     a = np.stack([operand_a(16, form.stored_k, bits).pack(rows[16 * w : 16 * w + 16]) for w in range(4)]).astype(np.uint32)
     if form.is_sparse:
         fragment = metadata_fragment(form)
@@ -160,7 +161,7 @@ def measure(probe: Probe, handle: KernelHandle) -> tuple[NDArray[np.uint64], NDA
             digits = d.view(np.float32) if form.d == "f32" else d
             found[index, row[..., 0], column[..., 0]] += digits.astype(np.int64) << _DIGIT_BITS * part
     bytes_each = element_bits(form.a) // 8
-    mn, k = probe.shape
+    k = probe.shape[1]
     if probe.operand == "b":
         return descriptors, found[:, :k].transpose(0, 2, 1) * bytes_each
     stored = np.arange(k)
@@ -184,7 +185,7 @@ def main(arguments: list[str] | None = None) -> int:
     except TcsimError as error:
         print(error, file=sys.stderr)
         return 2
-    np.savez_compressed(options.file, **recorded)
+    np.savez_compressed(options.file, **recorded)  # type: ignore[arg-type]
     return 0
 
 

@@ -139,7 +139,8 @@ def problems(form: MmaForm, a_in_registers: bool, case: str, seed: int, batch: i
     registers = raw_words(draw, count, 4, 4, 32)
     if a_in_registers:
         fragment = operand_a(16, a.shape[2], a.dtype.itemsize * 8)
-        registers = pack(fragment, a.astype(np.uint64).reshape(count * 4, -1)).reshape(count, 4, 4, 32)
+        packed = pack(fragment, a.astype(np.uint64).reshape(count * 4, -1))
+        registers = packed.reshape(count, 4, 4, 32).astype(np.uint32)
     else:
         _put(image, chosen.a, a, bool(chosen.trans_a))
     e = raw_metadata(draw, 4 * count)
@@ -148,7 +149,7 @@ def problems(form: MmaForm, a_in_registers: bool, case: str, seed: int, batch: i
         lanes = reading_lanes(form, chosen.selector)
         e[:, :, lanes] = pack(metadata_fragment(form), codes.reshape(4 * count, -1))[:, :, lanes]
     return Problems(
-        chosen, image, np.ascontiguousarray(registers, np.uint32), accumulators(form, c), e.reshape(count, 4, 32),
+        chosen, image, registers, accumulators(form, c), e.reshape(count, 4, 32),
         (a, b.transpose(0, 2, 1), c),
     )  # fmt: skip
 

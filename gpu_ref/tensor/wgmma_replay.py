@@ -13,43 +13,43 @@ from isa.compiled import compiled
 from isa.errors import TcsimError
 from isa.machine import SHARED_HOST, SHARED_SIZE, WARP, WORDS
 from isa.tensor.forms import MmaForm
-from isa.tensor.wgmma import wgmma_bits, wgmma_float, wgmma_integer
+from isa.tensor.wgmma import flat, wgmma_bits, wgmma_float, wgmma_integer
 from isa.tensor.wgmma_plans import WgmmaPlan, accumulator_registers, make_wgmma_plan, operand_order
 
 __all__ = ["replay_wgmma"]
 
 
 @compiled
-def _float(blocks, row, ctx, images, numbers):
+def _float(blocks, row, ctx, images):
     for i in range(len(blocks)):
         ctx[SHARED_HOST] = images[i].ctypes.data
         for warp in range(4):
             ctx[WARP] = warp
-            status = wgmma_float(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data, numbers)
+            status = wgmma_float(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data)
             if status != 0:
                 return status
     return 0
 
 
 @compiled
-def _integer(blocks, row, ctx, images, numbers):
+def _integer(blocks, row, ctx, images):
     for i in range(len(blocks)):
         ctx[SHARED_HOST] = images[i].ctypes.data
         for warp in range(4):
             ctx[WARP] = warp
-            status = wgmma_integer(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data, numbers)
+            status = wgmma_integer(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data)
             if status != 0:
                 return status
     return 0
 
 
 @compiled
-def _bits(blocks, row, ctx, images, numbers):
+def _bits(blocks, row, ctx, images):
     for i in range(len(blocks)):
         ctx[SHARED_HOST] = images[i].ctypes.data
         for warp in range(4):
             ctx[WARP] = warp
-            status = wgmma_bits(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data, numbers)
+            status = wgmma_bits(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data)
             if status != 0:
                 return status
     return 0
@@ -81,10 +81,14 @@ def replay_wgmma(form: MmaForm, given: Problems, plan: WgmmaPlan | None = None) 
         row[registers + (4 if chosen.a_in_registers else 1) + 1] = at
         planes.append(given.e[:, :, None])
     row += range(registers)
+    numbers = flat(plan.numbers)
+    row = [at + bool(form.is_sparse) + i for i in range(len(numbers))] + row
+    constants_of = np.array([x & 0xFFFFFFFF for x in numbers], np.uint32)
+    planes.append(np.broadcast_to(constants_of[:, None], (count, 4, len(numbers), 32)))
     blocks = np.ascontiguousarray(np.concatenate(planes, axis=2))
     ctx = np.zeros(WORDS, np.int64)
     ctx[SHARED_SIZE] = IMAGE_BYTES
-    status = _LOOPS[plan.kernel.__name__](blocks, np.array(row, np.int32) * 128, ctx, given.image, plan.numbers)
+    status = _LOOPS[plan.kernel.__name__](blocks, np.array(row, np.int32) * 128, ctx, given.image)
     if status != 0:
         raise TcsimError(f"{form}: fault {status} at {int(ctx[2]):#x}")
     return blocks[:, :, :registers].copy()

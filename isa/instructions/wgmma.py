@@ -13,11 +13,11 @@ from typing import Any
 from isa.spec import flag, instruction, optional
 from isa.tensor.forms import NoFormError
 from isa.tensor.metadata import metadata_layout
-from isa.tensor.wgmma_entries import flat, wgmma_bits_entry, wgmma_float_entry, wgmma_integer_entry
+from isa.tensor.wgmma import flat, wgmma_bits, wgmma_float, wgmma_integer
 from isa.tensor.wgmma_forms import WGMMA_FORMS, find_wgmma_form, transposable, wgmma_target
 from isa.tensor.wgmma_plans import accumulator_registers, make_wgmma_plan
 
-_ENTRIES = {"wgmma_float": wgmma_float_entry, "wgmma_integer": wgmma_integer_entry, "wgmma_bits": wgmma_bits_entry}
+_KERNELS = {"wgmma_float": wgmma_float, "wgmma_integer": wgmma_integer, "wgmma_bits": wgmma_bits}
 
 _ONLY: dict[str, Any] = {"targets": (wgmma_target,), "sm": 90, "ptx": "8.0"}
 
@@ -69,7 +69,7 @@ def _operands_for(a_in_registers):
 
 
 def _numbers_for(a_in_registers):
-    """The constants of a form (:mod:`isa.tensor.wgmma_entries`)."""
+    """The constants of a form (:mod:`isa.tensor.wgmma`)."""
 
     def numbers(params):
         return flat(make_wgmma_plan(_form(params), 90, a_in_registers).numbers)
@@ -100,7 +100,7 @@ def wgmma(registers, operands, ctx, *, kernel):
     holds before does not count; ``scale_a`` and ``scale_b`` -1 flip the signs of A and B; ``trans_a`` and ``trans_b`` 1 read
     them with rows, or columns, side by side. ``tcsim isa show`` prints the arithmetic and how it is known.
     """
-    return _ENTRIES[kernel](registers, operands, ctx)
+    return _KERNELS[kernel](registers, operands, ctx)
 
 
 def _register(sparse: bool, floats: bool, transposed: bool, a_in_registers: bool) -> None:

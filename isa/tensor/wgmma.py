@@ -2,13 +2,15 @@
 """``wgmma.mma_async``: the part of one warp, on register planes and shared memory where they lie.
 
 Warp w of a warpgroup computes rows 16w to 16w + 15 of D. Its part of A is read from registers or shared memory and unpacked,
-one element a word; B goes by in panels of 32 columns, unpacked and decoded once for all rows. So the numbers of a form
-(:class:`WgmmaNumbers`) are all that distinguishes it: one kernel per kind of arithmetic serves every N.
+one element a word; B goes by in panels of 32 columns, unpacked and decoded once for all rows.
 
-Operands are given as a row of byte offsets of planes (:mod:`isa.kernels.wrap`), D first; :class:`Places` says where the
-others are. With g = lane / 4 and t = lane % 4, registers of D with 32 bits, ``i``: row g + 8 (i / 2 % 2), column
-8 (i / 4) + 2t + i % 2; with 16 bits: row g + 8 (i % 2), columns 8 (i / 2) + 2t and the next. A in registers lies as that of
-``mma.sync.m16n8`` (:func:`isa.tensor.layouts.operand_a`).
+There are some thousand instructions, and a kernel takes seconds to compile. So a form is not compiled in: its numbers
+(:class:`WgmmaFloatNumbers` and so on) are constants among the operands, and three kernels serve all forms.
+
+Operands are given as a row of byte offsets of planes (:mod:`isa.kernels.wrap`): the numbers, D, and the others where
+:class:`Places` says, counted from D. With g = lane / 4 and t = lane % 4, registers of D with 32 bits, ``i``: row g + 8 (i / 2
+% 2), column 8 (i / 4) + 2t + i % 2; with 16 bits: row g + 8 (i % 2), columns 8 (i / 2) + 2t and the next. A in registers lies
+as that of ``mma.sync.m16n8`` (:func:`isa.tensor.layouts.operand_a`).
 
 The kernels return 0, or a fault code; a fault leaves some of D written.
 """
@@ -20,12 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from isa.arith.stack import stack_array
-from isa.compiled import compiled
+from isa.compiled import compiled, inlined
 from isa.kernels.planes import as_i32, as_u32, load_i64, load_u8, load_u16, load_u32
 from isa.machine import BAD_OPERAND, GLOBAL, SHARED, WARP, fault, locate
-from isa.tensor.fused import NAN_F16
+from isa.tensor.fused import NAN_F16, StepNumbers
 from isa.tensor.matrix_descriptor import chunk_address, chunk_view
 from isa.tensor.mma_sparse import MetadataNumbers, bad_metadata, chosen_unit, row_codes
+from isa.tensor.operands import FormatNumbers
 from isa.tensor.panels import PANEL, PanelNumbers, decode_panel, panel_step
 from isa.tensor.simd import (
     bitcast,
@@ -43,7 +46,10 @@ from isa.tensor.simd import (
     to_f16_bits,
 )
 
-__all__ = ["Places", "WgmmaFloatNumbers", "WgmmaIntegerNumbers", "WgmmaNumbers", "wgmma_bits", "wgmma_float", "wgmma_integer"]
+__all__ = [
+    "Places", "WgmmaFloatNumbers", "WgmmaIntegerNumbers", "WgmmaNumbers", "flat", "wgmma_bits", "wgmma_float",
+    "wgmma_integer",
+]  # fmt: skip
 
 _ROWS = 16
 _MAX_A = 512  # elements: 16 x 32
@@ -54,8 +60,8 @@ _ELEMENTS_MET = 512  # 16 rows of 32
 
 
 class Places(NamedTuple):
-    """Where operands are in the row of offsets; -1 for one that a form does not have. ``c``: D before the instruction.
-    ``metadata`` and ``selector`` are those of a sparse form. Scales and transpositions are constants."""
+    """Where operands are in the row of offsets, D being first; -1 for one that a form does not have. ``c``: D before the
+    instruction. ``metadata`` and ``selector`` are those of a sparse form. Scales and transpositions are constants."""
 
     a: int
     b: int
@@ -99,6 +105,73 @@ class WgmmaIntegerNumbers(NamedTuple):
     a_signed: int
     b_signed: int
     saturate: int
+
+
+# ------------------------------------------------------------------------------------------------------------- numbers
+
+
+def flat(numbers: Any) -> tuple[int, ...]:
+    """All numbers of named tuples in named tuples, in order."""
+    if not isinstance(numbers, tuple):
+        return (int(numbers),)
+    return tuple(x for part in numbers for x in flat(part))
+
+
+@inlined
+def _number(registers, operands, at):
+    return np.int64(as_i32(registers + as_i32(operands)[at])[0])
+
+
+@inlined
+def _numbers_8(registers, operands, at):
+    n = _number
+    r, o = registers, operands
+    return (
+        n(r, o, at), n(r, o, at + 1), n(r, o, at + 2), n(r, o, at + 3),
+        n(r, o, at + 4), n(r, o, at + 5), n(r, o, at + 6), n(r, o, at + 7),
+    )  # fmt: skip
+
+
+@inlined
+def _format(registers, operands, at):
+    a, b, c, d, e, f, g, h = _numbers_8(registers, operands, at)
+    return FormatNumbers(a, b, c, d, e, f, g, h)
+
+
+_SHAPE_COUNT = 22
+
+
+@inlined
+def _shape(registers, operands, at):
+    n, k, stored, bits, in_registers, sparse, a, b = _numbers_8(registers, operands, at)
+    metadata, selector, scale_d, scale_a, scale_b, trans_a, trans_b, c = _numbers_8(registers, operands, at + 8)
+    unit_bits, units, lanes, word_shift, elements, allowed, _, _ = _numbers_8(registers, operands, at + 16)
+    places = Places(a, b, metadata, selector, scale_d, scale_a, scale_b, trans_a, trans_b, c)
+    codes = MetadataNumbers(unit_bits, units, lanes, word_shift, elements, allowed)
+    return WgmmaNumbers(n, k, stored, bits, in_registers, sparse, places, codes)
+
+
+@inlined
+def _float_numbers(registers, operands):
+    at = _SHAPE_COUNT + 4
+    half, products, summed, least, _, _, _, _ = _numbers_8(registers, operands, _SHAPE_COUNT)
+    a, b = _format(registers, operands, at), _format(registers, operands, at + 8)
+    fraction_bits, floor, step_half, kept, _, _, _, _ = _numbers_8(registers, operands, at + 16)
+    step = StepNumbers(fraction_bits, floor, step_half, kept, _format(registers, operands, at + 20))
+    return WgmmaFloatNumbers(_shape(registers, operands, 0), half, PanelNumbers(products, summed, least, a, b, step))
+
+
+_FLOAT_COUNT = _SHAPE_COUNT + 32
+
+
+@inlined
+def _integer_numbers(registers, operands):
+    a_signed, b_signed = _number(registers, operands, _SHAPE_COUNT), _number(registers, operands, _SHAPE_COUNT + 1)
+    saturate = _number(registers, operands, _SHAPE_COUNT + 2)
+    return WgmmaIntegerNumbers(_shape(registers, operands, 0), a_signed, b_signed, saturate)
+
+
+_INTEGER_COUNT = _SHAPE_COUNT + 3
 
 
 # ----------------------------------------------------------------------------------------------------------- operands
@@ -191,6 +264,8 @@ def _read_b(words, registers, operands, ctx, first, columns, p):
     """``columns`` columns of B, from ``first`` on, to ``words[k * PANEL + column]``; the other columns are zeros. Returns
     whether all of them are in shared memory."""
     flip = _flip(registers, operands, p.at.scale_b, p.bits)
+    if p.sparse and p.bits == 32:
+        flip = np.uint32(0)  # its halves are put together first
     transposed = _constant(registers, operands, p.at.trans_b) != np.uint32(0)
     view = chunk_view(_descriptor(registers, operands, p.at.b), transposed)
     if columns < PANEL:
@@ -235,14 +310,14 @@ def _gather_panel(chosen, source, met, first, count):
 
 
 @compiled
-def _gather_halves(chosen, source, met, first, count):
-    """The same of elements of 32 bits, each half of which has a unit of its own."""
+def _gather_halves(chosen, source, met, first, count, flip):
+    """The same of elements of 32 bits, each half of which has a unit of its own; their signs are flipped last."""
     for i in range(count):
         low, high = met[first + 2 * i], met[first + 2 * i + 1]
         for c in range(0, PANEL, 8):
             low_words, high_words = load8(source, (low >> 1) * PANEL + c), load8(source, (high >> 1) * PANEL + c)
             bottom = (low_words >> ((low & 1) * 16)) & 0xFFFF
-            store8(chosen, i * PANEL + c, bottom | ((high_words >> ((high & 1) * 16)) << 16))
+            store8(chosen, i * PANEL + c, (bottom | ((high_words >> ((high & 1) * 16)) << 16)) ^ flip)
 
 
 # ------------------------------------------------------------------------------------------------------- accumulators
@@ -312,16 +387,34 @@ def _load_tile(tile, registers, operands, first, columns, half, p):
 
 
 @compiled
-def wgmma_float(registers: int, operands: int, ctx: int, p: WgmmaFloatNumbers) -> Any:
+def _meet(words, value, exponent, b_words, b_value, b_exponent, met, first, flip, p):
+    """What one sparse row of A meets of a panel, undecoded and decoded; its units are those of ``met`` from ``first`` on."""
+    if p.shape.bits == 32:
+        _gather_halves(words, b_words, met, first, p.shape.stored, flip)
+        decode_panel(value, exponent, words, p.shape.stored * PANEL, p.panel.b)
+    else:
+        _gather_panel(words, b_words, met, first, p.shape.stored)
+        _gather_panel(value, b_value, met, first, p.shape.stored)
+        _gather_panel(exponent, b_exponent, met, first, p.shape.stored)
+
+
+@compiled
+def wgmma_float(registers: int, operands: int, ctx: int) -> Any:
     """Floating-point operands: a fused step for each element of D. ``registers`` and ``operands`` are host addresses of the
-    warp's planes and of the row of offsets."""
+    warp's planes and of the row of offsets, which begins with the numbers."""
+    p = _float_numbers(registers, operands)
+    operands += 4 * _FLOAT_COUNT
     shape, panel = p.shape, p.panel
     a_words, b_words = stack_array(_MAX_A, np.uint32), stack_array(_MAX_B, np.uint32)
     a_value, a_exponent = stack_array(_MAX_A, np.float32), stack_array(_MAX_A, np.int32)
     b_value, b_exponent = stack_array(_MAX_B, np.float32), stack_array(_MAX_B, np.int32)
     tile, met = stack_array(_TILE, np.uint32), stack_array(_ELEMENTS_MET, np.int64)
     sums = tile.view(np.float32)
+    row_words, row_value, row_exponent = b_words, b_value, b_exponent
+    flip_halves = _flip(registers, operands, shape.at.scale_b, shape.bits)
     if shape.sparse:
+        row_words = stack_array(_MAX_ROW_B, np.uint32)
+        row_value, row_exponent = stack_array(_MAX_ROW_B, np.float32), stack_array(_MAX_ROW_B, np.int32)
         status = _bad_sparsity(registers, operands, ctx, shape)
         if status != 0:
             return status
@@ -338,15 +431,15 @@ def wgmma_float(registers: int, operands: int, ctx: int, p: WgmmaFloatNumbers) -
         if p.half:
             for i in range(0, _TILE, 8):
                 store8(sums, i, from_f16_bits(load8(tile, i)))
-        if shape.sparse:
-            _sparse_rows(sums, a_words, a_value, a_exponent, b_words, b_value, b_exponent, met, p)
-        else:
-            for row in range(_ROWS):
-                for k in range(0, shape.stored, panel.products):
-                    panel_step(
-                        sums, row * PANEL, a_words, a_value, a_exponent, row * shape.stored + k,
-                        b_words[k * PANEL :], b_value[k * PANEL :], b_exponent[k * PANEL :], panel,
-                    )  # fmt: skip
+        for row in range(_ROWS):
+            if shape.sparse:
+                at = row * shape.metadata.units
+                _meet(row_words, row_value, row_exponent, b_words, b_value, b_exponent, met, at, flip_halves, p)
+            for k in range(0, shape.stored, panel.products):
+                panel_step(
+                    sums, row * PANEL, a_words, a_value, a_exponent, row * shape.stored + k,
+                    row_words[k * PANEL :], row_value[k * PANEL :], row_exponent[k * PANEL :], panel,
+                )  # fmt: skip
         if p.half:
             for i in range(0, _TILE, 8):
                 value = load8(sums, i)
@@ -355,27 +448,6 @@ def wgmma_float(registers: int, operands: int, ctx: int, p: WgmmaFloatNumbers) -
         else:
             _store_32(tile, registers, operands, first >> 1, columns)
     return np.int32(0)
-
-
-@compiled
-def _sparse_rows(sums, a_words, a_value, a_exponent, b_words, b_value, b_exponent, met, p):
-    """The steps of every row of A, each with the rows of the panel that it meets."""
-    shape, panel, units = p.shape, p.panel, p.shape.metadata.units
-    words = stack_array(_MAX_ROW_B, np.uint32)
-    value, exponent = stack_array(_MAX_ROW_B, np.float32), stack_array(_MAX_ROW_B, np.int32)
-    for row in range(_ROWS):
-        if shape.bits == 32:
-            _gather_halves(words, b_words, met, row * units, shape.stored)
-            decode_panel(value, exponent, words, shape.stored * PANEL, panel.b)
-        else:
-            _gather_panel(words, b_words, met, row * units, shape.stored)
-            _gather_panel(value, b_value, met, row * units, shape.stored)
-            _gather_panel(exponent, b_exponent, met, row * units, shape.stored)
-        for k in range(0, shape.stored, panel.products):
-            panel_step(
-                sums, row * PANEL, a_words, a_value, a_exponent, row * shape.stored + k,
-                words[k * PANEL :], value[k * PANEL :], exponent[k * PANEL :], panel,
-            )  # fmt: skip
 
 
 @compiled
@@ -414,8 +486,10 @@ def _integer_row(tile, row, a, at, b, count, saturate):
 
 
 @compiled
-def wgmma_integer(registers: int, operands: int, ctx: int, p: WgmmaIntegerNumbers) -> Any:
+def wgmma_integer(registers: int, operands: int, ctx: int) -> Any:
     """8-bit integers: the exact sum, modulo 2^32 or clamped once. Arguments as of :func:`wgmma_float`."""
+    p = _integer_numbers(registers, operands)
+    operands += 4 * _INTEGER_COUNT
     shape = p.shape
     a_words, b_words = stack_array(_MAX_A, np.uint32), stack_array(_MAX_B, np.uint32)
     a, b, row_b = stack_array(_MAX_A, np.int32), stack_array(_MAX_B, np.int32), stack_array(_MAX_ROW_B, np.int32)
@@ -446,8 +520,10 @@ def wgmma_integer(registers: int, operands: int, ctx: int, p: WgmmaIntegerNumber
 
 
 @compiled
-def wgmma_bits(registers: int, operands: int, ctx: int, p: WgmmaNumbers) -> Any:
+def wgmma_bits(registers: int, operands: int, ctx: int) -> Any:
     """Single bits: the number of ones in ``a`` and ``b``, modulo 2^32. Arguments as of :func:`wgmma_float`."""
+    p = _shape(registers, operands, 0)
+    operands += 4 * _SHAPE_COUNT
     a_words, b_words = stack_array(_MAX_A, np.uint32), stack_array(_MAX_B, np.uint32)
     tile = stack_array(_TILE, np.uint32)
     if not _read_a(a_words, registers, operands, ctx, p):
