@@ -45,9 +45,9 @@ class RawModule:
     together). options: for NVRTC. name_expressions: C++ names of template instances, by which ``get_function`` then finds them,
     as in CuPy. fmad: contract multiplies and adds as ptxas does by default; ``"oracle"``: the same, and compare with the
     machine code that an installed ptxas makes of each kernel when it is fetched (TcsimError lists what differs, or says that
-    ptxas or nvdisasm is missing). A RoundingWarning names the operations
-    of a kernel whose last bits are a guess. Raises PtxSyntaxError for text outside the PTX grammar, UnsupportedError with
-    everything unsupported if none of its kernels can run (if some can, an UnsupportedWarning lists the rest).
+    ptxas or nvdisasm is missing). A RoundingWarning names the operations of a kernel whose last bits are a guess. Raises
+    PtxSyntaxError for text outside the PTX grammar, UnsupportedError with everything unsupported if none of its kernels can run
+    (if some can, an UnsupportedWarning lists the rest).
     """
 
     def __init__(
@@ -63,6 +63,7 @@ class RawModule:
         if (code is None) == (path is None):
             raise TcsimError("RawModule takes either code= or path=")
         listing = None
+        paths: list[str | None]
         if isinstance(path, str | Path) and is_machine_code(data := _read(Path(path))):
             declared, listing = _declared(data, str(path))
             paths, texts = [str(path)], [declared]

@@ -88,7 +88,8 @@ def test_a_listing_of_other_ptx_or_options_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "newest"), [("11.8.89", (7, 8)), ("12.4.131", (8, 4)), ("12.6.85", (8, 5)), ("12.9.86", (8, 8)), ("13.0.1", (9, 0))]
+    ("version", "newest"),
+    [("11.8.89", (7, 8)), ("12.4.131", (8, 4)), ("12.6.85", (8, 5)), ("12.9.86", (8, 8)), ("13.0.1", (9, 0))],
 )
 def test_which_ptx_a_ptxas_takes(version: str, newest: tuple[int, int]) -> None:
     assert toolchain.newest_ptx(version) == newest
