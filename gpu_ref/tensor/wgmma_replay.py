@@ -1,61 +1,46 @@
-# mypy: allow-untyped-defs, allow-untyped-calls
-"""Problems of :mod:`gpu_ref.tensor.wgmma_inputs` through the kernels of :mod:`isa.tensor.wgmma`."""
+# mypy: allow-untyped-defs, allow-untyped-calls, disable-error-code="call-arg"
+"""Problems of :mod:`gpu_ref.tensor.wgmma_inputs` through the kernels that execute ``wgmma``."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_ref.tensor.wgmma_inputs import IMAGE_BYTES, Problems
+from isa import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.compiled import compiled
 from isa.errors import TcsimError
+from isa.kernels.cache import kernel_address
+from isa.kernels.planes import call_kernel
+from isa.kernels.wrap import KernelSpec
 from isa.machine import SHARED_HOST, SHARED_SIZE, WARP, WORDS
+from isa.spec import find
 from isa.tensor.forms import MmaForm
-from isa.tensor.wgmma import flat, wgmma_bits, wgmma_float, wgmma_integer
+from isa.tensor.wgmma import flat
 from isa.tensor.wgmma_plans import WgmmaPlan, accumulator_registers, make_wgmma_plan, operand_order
 
 __all__ = ["replay_wgmma"]
 
 
 @compiled
-def _float(blocks, row, ctx, images):
+def _run(kernel, blocks, row, ctx, images):
     for i in range(len(blocks)):
         ctx[SHARED_HOST] = images[i].ctypes.data
         for warp in range(4):
             ctx[WARP] = warp
-            status = wgmma_float(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data)
+            block = blocks[i, warp].ctypes.data
+            status: int = call_kernel(kernel, block, np.uint32(0xFFFFFFFF), row.ctypes.data, ctx.ctypes.data)
             if status != 0:
                 return status
     return 0
 
 
-@compiled
-def _integer(blocks, row, ctx, images):
-    for i in range(len(blocks)):
-        ctx[SHARED_HOST] = images[i].ctypes.data
-        for warp in range(4):
-            ctx[WARP] = warp
-            status = wgmma_integer(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data)
-            if status != 0:
-                return status
-    return 0
-
-
-@compiled
-def _bits(blocks, row, ctx, images):
-    for i in range(len(blocks)):
-        ctx[SHARED_HOST] = images[i].ctypes.data
-        for warp in range(4):
-            ctx[WARP] = warp
-            status = wgmma_bits(blocks[i, warp].ctypes.data, row.ctypes.data, ctx.ctypes.data)
-            if status != 0:
-                return status
-    return 0
-
-
-_LOOPS: dict[str, Any] = {"wgmma_float": _float, "wgmma_integer": _integer, "wgmma_bits": _bits}
+def _kernel(form: MmaForm) -> int:
+    """The address of the kernel that executes a form."""
+    found = find(str(form))[0][0]
+    rule = found.instruction.arch_rule
+    assert rule is not None
+    return kernel_address(KernelSpec(found, (1,) * len(found.operands), rule(found.params, 90)))
 
 
 def replay_wgmma(form: MmaForm, given: Problems, plan: WgmmaPlan | None = None) -> NDArray[np.uint32]:
@@ -88,7 +73,7 @@ def replay_wgmma(form: MmaForm, given: Problems, plan: WgmmaPlan | None = None) 
     blocks = np.ascontiguousarray(np.concatenate(planes, axis=2))
     ctx = np.zeros(WORDS, np.int64)
     ctx[SHARED_SIZE] = IMAGE_BYTES
-    status = _LOOPS[plan.kernel.__name__](blocks, np.array(row, np.int32) * 128, ctx, given.image)
+    status = _run(_kernel(form), blocks, np.array(row, np.int32) * 128, ctx, given.image)
     if status != 0:
         raise TcsimError(f"{form}: fault {status} at {int(ctx[2]):#x}")
     return blocks[:, :, :registers].copy()

@@ -70,9 +70,9 @@ class NoRuleError(TcsimError):
 _F32, _F16 = 0x7FFFFFFF, 0x7FFF
 
 # Sources. The "toolbox" recordings are of one dot product each, 5,000 for each GPU and type, all near 1. Those of the
-# H200 are of whole warps, with raw random bits, specials, subnormals, cancellation and overflow; those for mma and wmma
-# are in traces/vectors, and tests/test_tensor_hardware.py replays them. Of the numbers in a row, every neighbour fails to
-# reproduce them, but for floors where the source says so.
+# H200 are of whole warps, with raw random bits, specials, subnormals, cancellation and overflow; they are in
+# traces/vectors, and tests/test_tensor_hardware.py and test_wgmma_hardware.py replay them. Of the numbers in a row, every
+# neighbour fails to reproduce them, but for floors where the source says so.
 _TOOLBOX = "MATLAB-tensor-core of Khattak and Mikaitis (arXiv 2512.07004): recordings of "
 _FLOOR = "; floor published with them"
 _V100 = _TOOLBOX + "a V100" + _FLOOR
@@ -87,12 +87,13 @@ _H200 = "traces/vectors: every register of an H200, driver 580.159.04, CUDA 13.0
 _H200_F16 = _H200 + "; floor: any down from -124 fits, the operands being f16"
 _H200_FP8 = _H200 + "; floor: any down from -12 fits, the operands being FP8"
 _H200_FP8_F16 = _H200 + "; floor: any down from -7 fits, the operands being FP8"
-_WGMMA = "every word of recordings of wgmma on an H200, driver 580.159, CUDA 13.0"
-_WGMMA_15 = _WGMMA + "; floor: any down from -15 fits"
-_WGMMA_19 = _WGMMA + "; floor: any down from -19 fits"
-_WGMMA_124 = _WGMMA + "; floor: any down from -124 fits"
-_WGMMA_126 = _WGMMA + "; floor: any down from -126 fits"
-_WGMMA_SPARSE = "the row of wgmma, applied to what A stores; no recordings"
+_WGMMA = (
+    "traces/vectors: registers and digests of an H200, driver 580.159.04, CUDA 13.0: 5.0e8 outputs of wgmma, dense and sparse, "
+    "with A in registers and in shared memory"
+)
+_WGMMA_F16 = _WGMMA + "; floor: any down from -124 fits, the operands being f16"
+_WGMMA_FP8 = _WGMMA + "; floor: any down from -126 fits, the operands being FP8"
+_WGMMA_FP8_F16 = _WGMMA + "; floor: any down from -19 fits, the operands being FP8"
 _SIM = "MMA-Sim (arXiv 2511.10909), tables 4 and 5"
 _SIM_75 = _SIM + "; floor as on sm_80, a guess"
 _SIM_120 = _SIM + "; floor as on sm_90, a guess"
@@ -143,19 +144,19 @@ _FUSED = (
     ((90,),      "mma",        "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _H200),
     ((90,),      "mma",        "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _H200),
     ((90,),      "wmma",       "tf32", "f32",  4, 25, -133,  "f32",   "verified",  _H200),
-    ((90,),      "wgmma",      "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA_124),
-    ((90,),      "wgmma",      "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _WGMMA_15),
-    ((90,),      "wgmma",      "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA_124),
-    ((90,),      "wgmma",      "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _WGMMA_124),
-    ((90,),      "wgmma",      "fp8",  "f32", 32, 13, -133,  "e8m13", "verified",  _WGMMA_126),
-    ((90,),      "wgmma",      "fp8",  "f16", 32, 13, -21,   "f16",   "verified",  _WGMMA_19),
+    ((90,),      "wgmma",      "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA_F16),
+    ((90,),      "wgmma",      "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _WGMMA),
+    ((90,),      "wgmma",      "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA),
+    ((90,),      "wgmma",      "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _WGMMA),
+    ((90,),      "wgmma",      "fp8",  "f32", 32, 13, -133,  "e8m13", "verified",  _WGMMA_FP8),
+    ((90,),      "wgmma",      "fp8",  "f16", 32, 13, -21,   "f16",   "verified",  _WGMMA_FP8_F16),
 
-    ((90,),      "wgmma.sp",   "f16",  "f32", 16, 25, -133,  "f32",   "hypothesis", _WGMMA_SPARSE),
-    ((90,),      "wgmma.sp",   "f16",  "f16", 16, 25, -21,   "f16",   "hypothesis", _WGMMA_SPARSE),
-    ((90,),      "wgmma.sp",   "bf16", "f32", 16, 25, -133,  "f32",   "hypothesis", _WGMMA_SPARSE),
-    ((90,),      "wgmma.sp",   "tf32", "f32",  8, 25, -133,  "f32",   "hypothesis", _WGMMA_SPARSE),
-    ((90,),      "wgmma.sp",   "fp8",  "f32", 32, 13, -133,  "e8m13", "hypothesis", _WGMMA_SPARSE),
-    ((90,),      "wgmma.sp",   "fp8",  "f16", 32, 13, -21,   "f16",   "hypothesis", _WGMMA_SPARSE),
+    ((90,),      "wgmma.sp",   "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA_F16),
+    ((90,),      "wgmma.sp",   "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _WGMMA),
+    ((90,),      "wgmma.sp",   "bf16", "f32", 16, 25, -133,  "f32",   "verified",  _WGMMA),
+    ((90,),      "wgmma.sp",   "tf32", "f32",  8, 25, -133,  "f32",   "verified",  _WGMMA),
+    ((90,),      "wgmma.sp",   "fp8",  "f32", 32, 13, -133,  "e8m13", "verified",  _WGMMA_FP8),
+    ((90,),      "wgmma.sp",   "fp8",  "f16", 32, 13, -21,   "f16",   "verified",  _WGMMA_FP8_F16),
 
     ((100,),     "mma",        "f16",  "f32", 16, 25, -133,  "f32",   "verified",  _B200),
     ((100,),     "mma",        "f16",  "f16", 16, 25, -21,   "f16",   "verified",  _B200),
@@ -210,7 +211,7 @@ _EXACT_ROWS = (
     ((90,),                      "mma",        "b1",   "s32", "integer", None, "verified",  _H200),
     ((90,),                      "wgmma",      "int8", "s32", "integer", None, "verified",  _WGMMA),
     ((90,),                      "wgmma",      "b1",   "s32", "integer", None, "verified",  _WGMMA),
-    ((90,),                      "wgmma.sp",   "int8", "s32", "integer", None, "published", _EXACT),
+    ((90,),                      "wgmma.sp",   "int8", "s32", "integer", None, "verified",  _WGMMA),
     ((75, 80, 86, 89, 100, 120), "mma",        "int8", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "int4", "s32", "integer", None, "published", _EXACT),
     ((75, 80, 86, 89, 100, 120), "mma",        "b1",   "s32", "integer", None, "published", _EXACT),

@@ -24,7 +24,7 @@ import numpy as np
 from isa.arith.stack import stack_array
 from isa.compiled import compiled, inlined
 from isa.kernels.planes import as_i32, as_u32, load_i64, load_u8, load_u16, load_u32
-from isa.machine import BAD_OPERAND, GLOBAL, SHARED, WARP, fault, locate
+from isa.machine import BAD_OPERAND, GLOBAL, OUT_OF_BOUNDS, SHARED, SHARED_HOST, SHARED_SIZE, WARP, fault
 from isa.tensor.fused import NAN_F16, StepNumbers
 from isa.tensor.matrix_descriptor import chunk_address, chunk_view
 from isa.tensor.mma_sparse import MetadataNumbers, bad_metadata, chosen_unit, row_codes
@@ -199,6 +199,15 @@ def _flip(registers, operands, at, bits):
     return np.uint32(negative << np.uint32(bits - 1))
 
 
+@inlined
+def _chunk(ctx, address):
+    """Host address of 16 bytes of the CTA's shared memory, or 0 after recording a fault. (A descriptor names no CTA.)"""
+    if address > load_i64(ctx + 8 * SHARED_SIZE) - 16:
+        fault(ctx, OUT_OF_BOUNDS, 0, SHARED, address, 16)
+        return np.int64(0)
+    return load_i64(ctx + 8 * SHARED_HOST) + address
+
+
 @compiled
 def _read_k_major(words, view, ctx, first, lines, k, bits, flip, line_step, k_step):
     """``k`` elements of each of ``lines`` lines, from line ``first`` on, to ``words[line * line_step + k * k_step]``. Returns
@@ -206,7 +215,7 @@ def _read_k_major(words, view, ctx, first, lines, k, bits, flip, line_step, k_st
     per_chunk = 128 // bits
     for line in range(lines):
         for chunk in range(k // per_chunk):
-            host = locate(ctx, SHARED, chunk_address(view, first + line, chunk), 16, 0)
+            host = _chunk(ctx, chunk_address(view, first + line, chunk))
             if host == 0:
                 return False
             at = line * line_step + chunk * per_chunk * k_step
@@ -227,7 +236,7 @@ def _read_mn_major(words, view, ctx, first, lines, k, flip, line_step, k_step):
     """The same of a matrix of 16-bit elements that is transposed. ``first`` and ``lines`` are multiples of 8."""
     for i in range(k):
         for line in range(0, lines, 8):
-            host = locate(ctx, SHARED, chunk_address(view, i, (first + line) >> 3), 16, 0)
+            host = _chunk(ctx, chunk_address(view, i, (first + line) >> 3))
             if host == 0:
                 return False
             at = line * line_step + i * k_step
@@ -420,12 +429,12 @@ def wgmma_float(registers: int, operands: int, ctx: int) -> Any:
             return status
         _met_units(met, registers, operands, shape)
     if not _read_a(a_words, registers, operands, ctx, shape):
-        return np.int32(1)
+        return np.int32(OUT_OF_BOUNDS)
     decode_panel(a_value, a_exponent, a_words, _ROWS * shape.stored, panel.a)
     for first in range(0, shape.n, PANEL):
         columns = min(PANEL, shape.n - first)
         if not _read_b(b_words, registers, operands, ctx, first, columns, shape):
-            return np.int32(1)
+            return np.int32(OUT_OF_BOUNDS)
         decode_panel(b_value, b_exponent, b_words, shape.k * PANEL, panel.b)
         _load_tile(tile, registers, operands, first, columns, p.half, shape)
         if p.half:
@@ -501,12 +510,12 @@ def wgmma_integer(registers: int, operands: int, ctx: int) -> Any:
             return status
         _met_units(met, registers, operands, shape)
     if not _read_a(a_words, registers, operands, ctx, shape):
-        return np.int32(1)
+        return np.int32(OUT_OF_BOUNDS)
     _extend(a, a_words, _ROWS * shape.stored, p.a_signed)
     for first in range(0, shape.n, PANEL):
         columns = min(PANEL, shape.n - first)
         if not _read_b(b_words, registers, operands, ctx, first, columns, shape):
-            return np.int32(1)
+            return np.int32(OUT_OF_BOUNDS)
         _extend(b, b_words, shape.k * PANEL, p.b_signed)
         _load_tile(tile, registers, operands, first, columns, 0, shape)
         for row in range(_ROWS):
@@ -527,11 +536,11 @@ def wgmma_bits(registers: int, operands: int, ctx: int) -> Any:
     a_words, b_words = stack_array(_MAX_A, np.uint32), stack_array(_MAX_B, np.uint32)
     tile = stack_array(_TILE, np.uint32)
     if not _read_a(a_words, registers, operands, ctx, p):
-        return np.int32(1)
+        return np.int32(OUT_OF_BOUNDS)
     for first in range(0, p.n, PANEL):
         columns = min(PANEL, p.n - first)
         if not _read_b(b_words, registers, operands, ctx, first, columns, p):
-            return np.int32(1)
+            return np.int32(OUT_OF_BOUNDS)
         _load_tile(tile, registers, operands, first, columns, 0, p)
         for row in range(_ROWS):
             for c in range(0, PANEL, 8):
