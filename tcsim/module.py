@@ -66,7 +66,7 @@ class RawModule:
         paths: list[str | None]
         if isinstance(path, str | Path) and is_machine_code(data := _read(Path(path))):
             declared, listing = _declared(data, str(path))
-            paths, texts = [str(path)], [declared]
+            texts, paths = [declared], [str(path)]
         else:
             paths, texts = _sources(code, path)
         if not isinstance(fmad, bool) and fmad != "oracle":

@@ -67,7 +67,7 @@ def _atomic(template, *names, state="", memory="atomic", **slots):
 
 
 # What shared memory cannot add by itself: lanes whose generic address is there get a false ``p``, and the program does it.
-BY_PROGRAM = ("F32", "F64", "F16x2", "BF16x2")
+BY_PROGRAM = {(op, t): op == "ADD" and t in ("F32", "F64", "F16x2", "BF16x2") for op in _OPS for t in SIZES}
 _GLOBAL: dict[str, Any] = {"e": flag("E"), "ftz": flag("FTZ"), "rn": flag("RN"), "op": _OPS, **_HINTS}
 
 
@@ -82,7 +82,7 @@ def atom(p, d, a, b, mask, ctx, *, op, t, space):
             if host == 0:
                 return 1
             shared = in_shared(space, a[number])
-            if op == "ADD" and t in BY_PROGRAM and shared:
+            if BY_PROGRAM[op, t] and shared:
                 continue
             old, value = read(host, SIZES[t]), np.uint64(b[number])
             write(host, COMBINE[op, t](old, value) if shared else COMBINE_L2[op, t](old, value), SIZES[t])
