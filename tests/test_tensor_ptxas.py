@@ -108,6 +108,8 @@ def known(opcode: str, sm: int) -> bool:
     if not forms:
         return False
     assert len(forms) == 1
+    if forms[0].instruction.targets:  # of sm_120a; see test_tensor_scaled
+        return False
     form: MmaForm = (_mma_form if opcode.startswith("wmma") else _form)(forms[0].params)
     return form.sm <= sm
 

@@ -24,16 +24,20 @@ from isa.tensor.layouts import mma_fragment
 from isa.tensor.plans import make_plan
 from isa.tensor.reference import decode, dot, integer_dot, round_to
 from isa.tensor.rules import ARCHITECTURES, FAMILIES, Rule
+from isa.tensor.scaled_forms import KINDS
 
 
 def test_rows_are_well_formed() -> None:
     for rule in RULES.values():
         assert rule.sm in ARCHITECTURES
-        assert rule.family in FAMILIES.values()
+        assert rule.family in (*FAMILIES.values(), "fp4")
         assert rule.status in ("verified", "published", "hypothesis")
         assert rule.source
-        assert rule.instruction in ("mma", "mma.m8n8k4", "mma.rounded", "mma.sp", "wmma", "wgmma", "wgmma.sp")
-        if rule.method.startswith("fused"):
+        base = ("mma", "mma.m8n8k4", "mma.rounded", "mma.sp", "wmma", "wgmma", "wgmma.sp")
+        assert rule.instruction in (*base, *(f"{name}.{kind}" for name in ("mma", "mma.sp") for kind in KINDS))
+        if rule.method == "fused_groups":
+            assert (rule.products, rule.fraction_bits, rule.output) == (64, 35, "f32")
+        elif rule.method.startswith("fused"):
             assert rule.output in (("f16",) if rule.d == "f16" else ("f32", "e8m13"))
             assert rule.nan == (0x7FFF if rule.d == "f16" else 0x7FFFFFFF)
             # The kernels sum up to eight products of up to 2^(F + 2) in int32.

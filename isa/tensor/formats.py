@@ -19,8 +19,8 @@ class FloatFormat(Struct, frozen=True):
     """A binary floating-point format, held in the low ``bits`` of its container.
 
     ``infinity`` is the magnitude (the bits without the sign) of infinity, or None where the format has none; ``nan``
-    the smallest magnitude that is a NaN. ``ignored_low_bits`` are dropped on reading and are not counted in
-    ``fraction_bits``.
+    the smallest magnitude that is a NaN, which is beyond all of them where there is none. ``ignored_low_bits`` are dropped on
+    reading and are not counted in ``fraction_bits``.
     """
 
     name: str
@@ -51,6 +51,9 @@ FLOAT_FORMATS = {
         FloatFormat("tf32", 32, 8, 10, 127, infinity=0x7F800000, nan=0x7F802000, ignored_low_bits=13),
         FloatFormat("e4m3", 8, 4, 3, 7, infinity=None, nan=0x7F),
         FloatFormat("e5m2", 8, 5, 2, 15, infinity=0x7C, nan=0x7D),
+        FloatFormat("e2m3", 6, 2, 3, 1, infinity=None, nan=0x20),
+        FloatFormat("e3m2", 6, 3, 2, 3, infinity=None, nan=0x20),
+        FloatFormat("e2m1", 4, 2, 1, 1, infinity=None, nan=8),
         FloatFormat("f32", 32, 8, 23, 127, infinity=0x7F800000, nan=0x7F800001),
     )
 }

@@ -27,7 +27,8 @@ class MmaForm(Struct, frozen=True):
     PTX element types. ``bit_operation`` is ``xor`` or ``and`` for b1 operands. ``a_layout`` and ``b_layout`` matter only to
     ``m8n8k4`` with f16 operands: every other form has its fragments in one order, which for ``mma`` is named ``row`` and
     ``col``, and which ``wmma.load`` produces from either. ``rounding`` is ``rz``, ``rm`` or ``rp`` for f64 operands, and empty
-    for ``rn`` and for all other types. ``sm`` is the first architecture with the form.
+    for ``rn`` and for all other types. ``kind``, ``scale_vec`` (scales in a row of A) and ``scale_type`` are those of
+    :mod:`isa.tensor.scaled_forms`. ``sm`` is the first architecture with the form.
     """
 
     instruction: str
@@ -44,6 +45,9 @@ class MmaForm(Struct, frozen=True):
     a_layout: str = "row"
     b_layout: str = "col"
     rounding: str = ""
+    kind: str = ""
+    scale_vec: int = 0
+    scale_type: str = ""
 
     @property
     def shape(self) -> str:
@@ -52,6 +56,8 @@ class MmaForm(Struct, frozen=True):
     @property
     def family(self) -> str:
         """The operand family, as the rule table spells it."""
+        if self.kind:
+            return "fp4" if self.kind.startswith("mxf4") else "f8f6f4"
         return FAMILIES[self.a]
 
     @property
@@ -69,7 +75,18 @@ class MmaForm(Struct, frozen=True):
         """Whether this is the f16 form that computes four products at once."""
         return self.instruction == "mma" and self.shape == "m8n8k4" and self.a == "f16"
 
+    @property
+    def operand_bits(self) -> int:
+        """Bits from an element of A or B to the next: its own, or those of its container."""
+        if self.kind:
+            return 4 if self.kind.startswith("mxf4") else 8
+        return element_bits(self.a)
+
     def __str__(self) -> str:
+        if self.kind:
+            scaled = f".block_scale.scale_vec::{self.scale_vec}X" if self.scale_vec else ""
+            types = f"{self.d}.{self.a}.{self.b}.{self.c}" + (f".{self.scale_type}" if self.scale_vec else "")
+            return f"{self.instruction}.sync.{self.shape}.row.col.kind::{self.kind}{scaled}.{types}"
         ending = f".{self.bit_operation}.popc" if self.bit_operation else ""
         saturate = ".satfinite" if self.satfinite else ""
         rounding = f".{self.rounding}" if self.rounding else ""

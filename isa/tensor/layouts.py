@@ -183,7 +183,7 @@ def mma_fragment(form: MmaForm, operand: str) -> Fragment:
             return _ACCUMULATOR_884[element_bits(form.c if operand == "c" else form.d)]
         return _operand_884(operand, form.a_layout if operand == "a" else form.b_layout)
     if operand == "a":
-        return operand_a(form.m, form.stored_k, element_bits(form.a))
+        return operand_a(form.m, form.stored_k, form.operand_bits)
     if operand == "b":
-        return operand_b(form.k, form.n, element_bits(form.b))
+        return operand_b(form.k, form.n, form.operand_bits)
     return accumulator(form.m, form.n, element_bits(form.c if operand == "c" else form.d))

@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from isa.tensor.forms import MmaForm, NoFormError, element_bits
+from isa.tensor.forms import MmaForm, NoFormError
 from isa.tensor.layouts import Fragment, Step
 
 __all__ = [
@@ -54,7 +54,7 @@ def metadata_layout(form: MmaForm) -> MetadataLayout:
     """The layout of a form's metadata. Raises :class:`~isa.tensor.forms.NoFormError` for a form that has none."""
     if not form.is_sparse:
         raise NoFormError(f"{form} is dense and has no metadata (PTX ISA 9.7.14.6)")
-    bits = element_bits(form.a)
+    bits = form.operand_bits
     unit_bits = 16 if bits >= 16 else 8
     units = form.stored_k * bits // unit_bits
     return MetadataLayout(unit_bits, units, _ROWS * units // (8 * 16))
@@ -110,7 +110,7 @@ def gathered_k(form: MmaForm, codes: np.ndarray) -> np.ndarray:
     that have a meaning."""
     layout = metadata_layout(form)
     unit = 4 * (np.arange(layout.units) // 2) + codes
-    bits = element_bits(form.a)
+    bits = form.operand_bits
     if bits > layout.unit_bits:
         return np.asarray(unit[:, ::2] // 2)
     per_unit = layout.unit_bits // bits

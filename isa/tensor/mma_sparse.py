@@ -25,13 +25,15 @@ from isa.tensor.operands import Operands, decode_words, load_tile_32, order_a, o
 from isa.tensor.simd import load8, load_repeated, splat, store8
 
 __all__ = [
-    "MetadataNumbers", "SparseFloatNumbers", "SparseIntegerNumbers", "bad_metadata", "chosen_unit", "mma_sparse_float",
-    "mma_sparse_integer", "row_codes",
+    "MAX_SPARSE_B_WORDS", "MetadataNumbers", "SparseFloatNumbers", "SparseIntegerNumbers", "bad_metadata", "chosen_unit",
+    "mma_sparse_float", "mma_sparse_integer", "row_codes", "sparse_rows", "sparse_source",
 ]  # fmt: skip
 
 _MAX_ROW = 32  # elements of a stored row; of its words, eight are read from the last four on
 _MAX_A_WORDS = 128  # 16 rows of 8
-_MAX_B_WORDS = 128  # 16 rows of 8
+MAX_SPARSE_B_WORDS = 128
+"""16 rows of 8."""
+
 _MAX_DENSE_B = 512  # elements: 64 x 8 of 8 bits
 _MAX_DENSE_INTEGER_B = 1024  # 128 x 8 of 4 bits
 
@@ -116,7 +118,7 @@ def _gather_words(chosen: Any, b_rows: Any, codes: Any, words: int, p: MetadataN
 
 
 @inlined
-def _source(codes: Any, w: int, e: int, words: int, p: MetadataNumbers) -> Any:
+def sparse_source(codes: Any, w: int, e: int, words: int, p: MetadataNumbers) -> Any:
     """Where the element of B that meets element ``e`` of stored word ``w`` is in arrays of elements of B."""
     per_word = 1 << p.word_shift
     pairs = p.elements >> 1  # 1 where a unit is a pair of elements
@@ -126,19 +128,18 @@ def _source(codes: Any, w: int, e: int, words: int, p: MetadataNumbers) -> Any:
 
 
 @compiled
-def mma_sparse_float(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: int, p: SparseFloatNumbers) -> None:
-    """``d`` = ``a`` * ``b`` + ``c`` for one warp; each is ``[register, lane]``, uint32, and ``metadata`` ``[lane]``. ``d``
-    may be ``c``.
-
-    Shapes: B ``2 * dense.b_registers`` registers, the others as the dense form's.
-    """
+def sparse_rows(
+    tile: Any, a: Any, b: Any, metadata: Any, selector: int, row_shift: Any, column_shift: Any, p: SparseFloatNumbers
+) -> None:
+    """``tile`` += ``a`` * ``b``, row by row. ``row_shift`` and ``column_shift`` (int32; columns as in a tile) are added to the
+    exponents of A and B."""
     a_significand, a_exponent = stack_array(MAX_A, np.float32), stack_array(MAX_A, np.int32)
     b_significand, b_exponent = stack_array(_MAX_DENSE_B, np.float32), stack_array(_MAX_DENSE_B, np.int32)
     row_a_significand, row_a_exponent = stack_array(_MAX_ROW, np.float32), stack_array(_MAX_ROW, np.int32)
     row_b_significand, row_b_exponent = stack_array(MAX_B, np.float32), stack_array(MAX_B, np.int32)
-    a_rows, b_rows = stack_array(_MAX_A_WORDS, np.uint32), stack_array(_MAX_B_WORDS, np.uint32)
+    a_rows, b_rows = stack_array(_MAX_A_WORDS, np.uint32), stack_array(MAX_SPARSE_B_WORDS, np.uint32)
     row_words, chosen = stack_array(_MAX_ROW, np.uint32), stack_array(MAX_B, np.uint32)
-    tile, row_tile = stack_array(MAX_TILE, np.uint32), stack_array(MAX_TILE, np.uint32)
+    row_tile = stack_array(MAX_TILE, np.uint32)
     dense = p.dense
     words, per_word = 4 * dense.b_registers, dense.per_word
     order_a(a_rows, a, dense.m, dense.b_registers)
@@ -148,7 +149,6 @@ def mma_sparse_float(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: in
     special = decode_words(a_significand, a_exponent, a_rows, count, per_word, dense.a, scale)
     if decode_words(b_significand, b_exponent, b_rows, 16 * words, per_word, dense.b, np.float32(1)):
         special = True
-    load_accumulator(tile, c, dense)
     for i in range(_MAX_ROW):
         row_words[i] = 0
     for row in range(dense.m):
@@ -161,11 +161,11 @@ def mma_sparse_float(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: in
             for w in range(words):
                 target = e * words + w
                 if p.metadata.elements != 0:
-                    source = _source(codes, w, e, words, p.metadata)
+                    source = sparse_source(codes, w, e, words, p.metadata)
                     store8(row_b_significand, 8 * target, load8(b_significand, source))
-                    store8(row_b_exponent, 8 * target, load8(b_exponent, source))
+                    store8(row_b_exponent, 8 * target, load8(b_exponent, source) + load8(column_shift, 0))
                 row_a_significand[target] = a_significand[e * count + row * words + w]
-                row_a_exponent[target] = a_exponent[e * count + row * words + w]
+                row_a_exponent[target] = a_exponent[e * count + row * words + w] + row_shift[row]
         for w in range(words):
             row_words[w] = a_rows[row * words + w]
         x = Operands(
@@ -175,14 +175,31 @@ def mma_sparse_float(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: in
         store8(row_tile, 0, load8(tile, row * 8))
         accumulate(row_tile, x, dense)
         store8(tile, row * 8, load8(row_tile, 0))
-    store_accumulator(d, tile, dense)
+
+
+@compiled
+def mma_sparse_float(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: int, p: SparseFloatNumbers) -> None:
+    """``d`` = ``a`` * ``b`` + ``c`` for one warp; each is ``[register, lane]``, uint32, and ``metadata`` ``[lane]``. ``d``
+    may be ``c``.
+
+    Shapes: B ``2 * dense.b_registers`` registers, the others as the dense form's.
+    """
+    tile = stack_array(MAX_TILE, np.uint32)
+    row_shift, column_shift = stack_array(16, np.int32), stack_array(8, np.int32)
+    for i in range(16):
+        row_shift[i] = 0
+    for i in range(8):
+        column_shift[i] = 0
+    load_accumulator(tile, c, p.dense)
+    sparse_rows(tile, a, b, metadata, selector, row_shift, column_shift, p)
+    store_accumulator(d, tile, p.dense)
 
 
 @compiled
 def mma_sparse_integer(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: int, p: SparseIntegerNumbers) -> None:
     """As :func:`mma_sparse_float`, s8/u8/s4/u4 to s32."""
     a_elements, b_elements = stack_array(MAX_INTEGER_A, np.int32), stack_array(_MAX_DENSE_INTEGER_B, np.int32)
-    a_rows, b_rows = stack_array(_MAX_A_WORDS, np.uint32), stack_array(_MAX_B_WORDS, np.uint32)
+    a_rows, b_rows = stack_array(_MAX_A_WORDS, np.uint32), stack_array(MAX_SPARSE_B_WORDS, np.uint32)
     tile = stack_array(MAX_TILE, np.uint32)
     dense = p.dense
     words, per_word, count = 4 * dense.b_registers, 32 // dense.bits, 4 * dense.m * dense.b_registers
@@ -196,7 +213,7 @@ def mma_sparse_integer(d: Any, a: Any, b: Any, c: Any, metadata: Any, selector: 
         total = splat(0, np.int32)
         for e in range(per_word):
             for w in range(words):
-                source = _source(codes, w, e, words, p.metadata)
+                source = sparse_source(codes, w, e, words, p.metadata)
                 total = total + load8(b_elements, source) * load_repeated(a_elements, e * count + row * words + w)
         add_row(tile, row, total, dense.saturate)
     store_tile_32(d, tile, dense.m)

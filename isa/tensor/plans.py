@@ -39,7 +39,7 @@ from isa.tensor.rules import Rule, find_rule
 
 __all__ = [
     "Call", "MetadataError", "Plan", "Registers", "execute", "float_numbers", "make_plan", "metadata_numbers",
-    "panel_numbers",
+    "panel_numbers", "register_counts", "step_numbers",
 ]  # fmt: skip
 
 NO_FLOOR = -400
@@ -90,7 +90,7 @@ def _format_numbers(ptx_type: str, rule: Rule) -> FormatNumbers:
     return format_numbers(ptx_type, unpacked and FLOAT_FORMATS[ptx_type].bias < FLOAT_FORMATS["f16"].bias)
 
 
-def _step_numbers(rule: Rule) -> StepNumbers:
+def step_numbers(rule: Rule) -> StepNumbers:
     half = rule.output == "f16"
     floor = NO_FLOOR if rule.emax_floor is None else rule.emax_floor
     kept = 13 if rule.output == "e8m13" else 23
@@ -110,13 +110,13 @@ def float_numbers(rule: Rule, m: int, k: int, a: str, b: str, c: str, d: str) ->
         d_half=int(d == "f16"),
         a=_format_numbers(a, rule),
         b=_format_numbers(b, rule),
-        step=_step_numbers(rule),
+        step=step_numbers(rule),
     )
 
 
 def panel_numbers(rule: Rule, products: int, a: str, b: str) -> PanelNumbers:
     """The constants of :func:`~isa.tensor.panels.panel_step` for steps of ``products`` terms under a fused rule."""
-    step = _step_numbers(rule)
+    step = step_numbers(rule)
     # sixteen terms below 2^27 fit int32, of operands with ten fraction bits or fewer
     summed, least = min(products, 16), -14 if step.half else -126
     return PanelNumbers(products, summed, least, _format_numbers(a, rule), _format_numbers(b, rule), step)
@@ -128,17 +128,17 @@ def metadata_numbers(form: MmaForm, ordered: bool, sm: int) -> MetadataNumbers:
     layout = metadata_layout(form)
     pairs = range(16) if sm in DEFINED_EVERYWHERE else valid_pairs(form, ordered)
     allowed = sum(1 << pair for pair in pairs)
-    elements, word_shift = layout.unit_bits // element_bits(form.a), 1 if layout.unit_bits == 16 else 2
+    elements, word_shift = layout.unit_bits // form.operand_bits, 1 if layout.unit_bits == 16 else 2
     return MetadataNumbers(layout.unit_bits, layout.units, layout.lanes, word_shift, elements, allowed)
 
 
 def _numbers(form: MmaForm, rule: Rule, m: int, ordered: bool) -> tuple[Callable[..., None], NamedTuple]:
     """The kernel for an ``m`` x 8 product and its constants."""
     # Those of B, or where A is sparse of the B that a row of A meets.
-    b_registers = form.stored_k * element_bits(form.b) // (4 * (64 if form.a == "f64" else 32))
+    b_registers = form.stored_k * form.operand_bits // (4 * (64 if form.a == "f64" else 32))
     if form.is_884:
         tensor = rule.method == "fused"
-        step = _step_numbers(rule) if tensor else StepNumbers(0, 0, 0, 0, format_numbers("f32"))
+        step = step_numbers(rule) if tensor else StepNumbers(0, 0, 0, 0, format_numbers("f32"))
         return mma_884, Numbers884(
             a_column=int(form.a_layout == "col"),
             b_column=int(form.b_layout == "col"),
@@ -165,13 +165,13 @@ def _numbers(form: MmaForm, rule: Rule, m: int, ordered: bool) -> tuple[Callable
     return mma_float, floats
 
 
-def _register_counts(form: MmaForm) -> dict[str, int]:
+def register_counts(form: MmaForm) -> dict[str, int]:
     """How many registers hold each operand, copies not counted."""
     product = 4 if form.is_884 else 1
     lane_bits = 32 * (64 if form.a == "f64" else 32)
     elements = {"a": form.m * form.stored_k, "b": form.k * form.n, "c": form.m * form.n, "d": form.m * form.n}
-    types = {"a": form.a, "b": form.b, "c": form.c, "d": form.d}
-    return {x: product * elements[x] * element_bits(types[x]) // lane_bits for x in elements}
+    bits = {"a": form.operand_bits, "b": form.operand_bits, "c": element_bits(form.c), "d": element_bits(form.d)}
+    return {x: product * elements[x] * bits[x] // lane_bits for x in elements}
 
 
 def _calls(form: MmaForm, counts: dict[str, int]) -> tuple[Call, ...]:
@@ -203,7 +203,7 @@ def make_plan(form: MmaForm, sm: int, ordered: bool = False) -> Plan:
     step_d = "f32" if "f32" in (form.c, form.d) else form.d
     instruction = "mma.m8n8k4" if form.is_884 else "mma.rounded" if form.rounding else form.instruction
     rule = find_rule(sm, instruction, form.family, step_d)
-    counts = _register_counts(form)
+    counts = register_counts(form)
     kernel, numbers = _numbers(form, rule, min(form.m * form.n // 8, 16), ordered)
     return Plan(form, rule, kernel, numbers, _calls(form, counts), counts, 64 if form.a == "f64" else 32)
 

@@ -9,6 +9,11 @@ result and with which numbers. The methods:
 ``fused_halves``
     ptxas has no such instruction and unpacks FP8 to f16: a fused step over the elements with k mod 4 in {0, 1}, from
     +0; a second over k mod 4 in {2, 3}, from the first; then ``+ C``, rounded to nearest even.
+``fused_scaled``
+    Fused steps whose product exponents are raised by those of the two scales of row and column.
+``fused_groups``
+    Products of 16 elements of A and of B are summed exactly; each sum, times its two scales, is a term of a fused step. A
+    term's exponent is that of its scales.
 ``fma``
     A chain of IEEE fused multiply-adds, k ascending, C first, rounded as the instruction says.
 ``ffma``
@@ -39,15 +44,16 @@ ARCHITECTURES = (70, 75, 80, 86, 89, 90, 100, 120)
 
 FAMILIES = {
     "f16": "f16", "bf16": "bf16", "tf32": "tf32", "e4m3": "fp8", "e5m2": "fp8", "f64": "f64",
-    "s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4", "b1": "b1",
+    "e2m3": "f8f6f4", "e3m2": "f8f6f4", "e2m1": "f8f6f4", "s8": "int8", "u8": "int8", "s4": "int4", "u4": "int4", "b1": "b1",
 }  # fmt: skip
 """The operand family of each PTX element type."""
 
 
 class Rule(Struct, frozen=True):
     """One row. ``sm`` is 10 * major + minor; ``instruction`` is ``mma``, ``mma.m8n8k4`` (f16 only), ``mma.rounded``
-    (``mma`` and ``wmma`` with ``.rz``, ``.rm`` or ``.rp``), ``mma.sp``, ``wmma``, ``wgmma`` or ``wgmma.sp``; ``d`` the PTX
-    type of the result; ``nan`` the bits of every NaN result, None where NaNs keep their payload or there are none."""
+    (``mma`` and ``wmma`` with ``.rz``, ``.rm`` or ``.rp``), ``mma.sp``, ``wmma``, ``wgmma``, ``wgmma.sp`` or, with ``.kind``,
+    that of ``mma`` or ``mma.sp`` behind it (``mma.mxf4``); ``d`` the PTX type of the result; ``nan`` the bits of every NaN
+    result, None where NaNs keep their payload or there are none."""
 
     sm: int
     instruction: str
@@ -97,6 +103,8 @@ _WGMMA_FP8_F16 = _WGMMA + "; floor: any down from -19 fits, the operands being F
 _SIM = "MMA-Sim (arXiv 2511.10909), tables 4 and 5"
 _SIM_75 = _SIM + "; floor as on sm_80, a guess"
 _SIM_120 = _SIM + "; floor as on sm_90, a guess"
+_SIM_SCALED = _SIM + "; floor as on sm_90, a guess; NaN scales give NaN as in the OCP MX specification, a guess"
+_SPARSE_KIND = "the row of the dense instruction, applied to what A stores; no recordings"
 _SIM_F64 = _SIM + "; NaNs as on sm_90, a guess"
 _SASS = "SASS of ptxas 13.0: the subroutine of sm_90, where it is verified"
 _CHAIN = "SASS of ptxas 13.0: a chain of the steps of mma m16n8k4"
@@ -222,6 +230,20 @@ _EXACT_ROWS = (
     ((80, 86, 89, 100, 120),     "mma.sp",     "int8", "s32", "integer", None, "published", _EXACT),
     ((80, 86, 89, 100, 120),     "mma.sp",     "int4", "s32", "integer", None, "published", _EXACT),
 )
+_KINDS = (
+    # instruction,       family,   d,     method,         L,  F,  floor, output, status,     source
+    ("mma.f8f6f4",       "f8f6f4", "f32", "fused",        32, 25, -133,  "f32", "published",  _SIM_120),
+    ("mma.f8f6f4",       "f8f6f4", "f16", "fused",        32, 25, -21,   "f16", "published",  _SIM_120),
+    ("mma.mxf8f6f4",     "f8f6f4", "f32", "fused_scaled", 32, 25, -133,  "f32", "published",  _SIM_SCALED),
+    ("mma.mxf4",         "fp4",    "f32", "fused_groups", 64, 35, -133,  "f32", "published",  _SIM_SCALED),
+    ("mma.mxf4nvf4",     "fp4",    "f32", "fused_groups", 64, 35, -133,  "f32", "published",  _SIM_SCALED),
+    ("mma.sp.f8f6f4",    "f8f6f4", "f32", "fused",        32, 25, -133,  "f32", "hypothesis", _SPARSE_KIND),
+    ("mma.sp.f8f6f4",    "f8f6f4", "f16", "fused",        32, 25, -21,   "f16", "hypothesis", _SPARSE_KIND),
+    ("mma.sp.mxf8f6f4",  "f8f6f4", "f32", "fused_scaled", 32, 25, -133,  "f32", "hypothesis", _SPARSE_KIND),
+    ("mma.sp.mxf4",      "fp4",    "f32", "fused_groups", 64, 35, -133,  "f32", "hypothesis", _SPARSE_KIND),
+    ("mma.sp.mxf4nvf4",  "fp4",    "f32", "fused_groups", 64, 35, -133,  "f32", "hypothesis", _SPARSE_KIND),
+)
+"""Those of sm_120."""
 # fmt: on
 
 
@@ -238,6 +260,8 @@ def _rows() -> list[Rule]:
         ]
     for sm, instruction, d, bits, floor, output, status, source in _FP8_HALVES:
         rows.append(Rule(sm, instruction, "fp8", d, "fused_halves", 16, bits, floor, output, _nan(d), status, source))
+    for instruction, family, d, method, products, bits, floor, output, status, source in _KINDS:
+        rows.append(Rule(120, instruction, family, d, method, products, bits, floor, output, _nan(d), status, source))
     for exact_sms, instruction, family, d, method, nan, status, source in _EXACT_ROWS:
         rows += [Rule(sm, instruction, family, d, method, 1, 0, None, d, nan, status, source) for sm in exact_sms]
     return rows

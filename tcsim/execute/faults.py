@@ -105,7 +105,7 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
         return machine.FAULT_NAMES[status], _bad_mbarrier(ctx), (lane,), None
     if status == machine.TRAP:
         return "TRAP", "the kernel executed trap (often an assertion that failed)", (lane,), None
-    if status == machine.BAD_OPERAND and slot.loaded.program.opcodes[_pc(slot)].startswith("mma.sp"):
+    if status == machine.BAD_OPERAND and slot.loaded.program.opcodes[_pc(slot)].startswith("mma."):
         return "BAD OPERAND", _bad_metadata(ctx), (lane,), None
     everyone = tuple(x for x in range(32) if int(slot.arrays.live[warp]) >> x & 1)
     details = {
@@ -157,8 +157,15 @@ def _bad_mbarrier(ctx: NDArray[np.int64]) -> str:
 
 
 def _bad_metadata(ctx: NDArray[np.int64]) -> str:
-    """``mma.sp`` leaves the metadata word and the first of four bits; or the selector, and -1."""
+    """``mma.sp`` leaves the metadata word and the first of four bits; or the selector, and -1. Block scales leave a byte-id,
+    and -2 (A) or -3 (B)."""
     word, bit = int(ctx[machine.FAULT_ADDRESS]), int(ctx[machine.FAULT_SIZE])
+    if bit < -1:
+        operand = "a" if bit == -2 else "b"
+        return (
+            f"byte-id-{operand} {word}, or thread-id-{operand}, is out of range: a byte-id is below 4 and a multiple of the "
+            f"scales in a row, a thread-id below {2 if operand == 'a' else 4} (PTX ISA 9.7.14.3)"
+        )
     if bit < 0:
         return f"sparsity selector {word} is out of range for this shape and type (PTX ISA 9.7.14.6.1)"
     word &= 0xFFFF_FFFF
