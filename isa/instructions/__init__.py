@@ -2,6 +2,7 @@
 
 from isa.instructions import (
     async_copy,
+    async_store,
     atomic,
     cache_hints,
     cluster,
@@ -34,6 +35,7 @@ from isa.instructions import (
 
 __all__ = [
     "async_copy",
+    "async_store",
     "atomic",
     "cache_hints",
     "cluster",

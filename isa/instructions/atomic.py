@@ -223,7 +223,7 @@ def _max_bf16x2(old, value):
 
 
 # Operation and type to its function: old and new value as the low bits of 64.
-_COMBINE = {
+COMBINE = {
     ("and", "b32"): _and,
     ("and", "b64"): _and,
     ("or", "b32"): _or,
@@ -264,7 +264,7 @@ _COMBINE = {
 
 # The same for global memory. Both are read from an H200, driver 580.159.04 (traces/vectors): f32 and f64 sums depend on where
 # they are made (PTX ISA 9.7.13.3 says so of subnormal f32 numbers), those of half types do not.
-_COMBINE_L2 = _COMBINE | {("add", "f32"): _add_f32_l2, ("add", "f64"): _add_f64_l2}
+COMBINE_L2 = COMBINE | {("add", "f32"): _add_f32_l2, ("add", "f64"): _add_f64_l2}
 
 
 _QUALIFIERS: dict[str, Any] = {
@@ -306,7 +306,7 @@ def atom(d, a, b, mask, ctx, *, space, op, vec, t):
             shared = in_shared(SPACES[space], a[number])
             for index in range(count):
                 old, value = read(host + index * size, size), np.uint64(b[index, number])
-                new = _COMBINE[op, t](old, value) if shared else _COMBINE_L2[op, t](old, value)
+                new = COMBINE[op, t](old, value) if shared else COMBINE_L2[op, t](old, value)
                 write(host + index * size, new, size)
                 d[index, number] = old
     return 0
@@ -336,7 +336,7 @@ def red(a, b, mask, ctx, *, space, op, vec, t):
             shared = in_shared(SPACES[space], a[number])
             for index in range(count):
                 old, value = read(host + index * size, size), np.uint64(b[index, number])
-                new = _COMBINE[op, t](old, value) if shared else _COMBINE_L2[op, t](old, value)
+                new = COMBINE[op, t](old, value) if shared else COMBINE_L2[op, t](old, value)
                 write(host + index * size, new, size)
     return 0
 

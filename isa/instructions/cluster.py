@@ -1,4 +1,4 @@
-"""Clusters: addresses in the shared memory of other CTAs, the cluster's barrier, messages (PTX ISA 9.7.9, 9.7.13.4).
+"""Clusters: addresses in the shared memory of other CTAs, the cluster's barrier (PTX ISA 9.7.9, 9.7.13.4).
 
 The table of the cluster is described in :mod:`isa.machine`.
 """
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from isa.arith.lane import lane
-from isa.instructions.memory import write
 from isa.kernels.planes import as_i32, as_u32, load_i64, store_i64
 from isa.machine import (
     CLUSTER,
@@ -23,13 +22,10 @@ from isa.machine import (
     ROW_LIVE,
     ROW_PHASES,
     ROW_WARPS,
-    SHARED,
     WAIT,
     WARP,
     WINDOW_BITS,
-    locate,
 )
-from isa.mbarrier import complete_tx
 from isa.spec import flag, instruction, optional
 
 _ONE = np.uint32(1)
@@ -134,44 +130,4 @@ def barrier_cluster_wait(mask, ctx):
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE and phases[number] > phase:
             return WAIT
-    return 0
-
-
-# ---------------------------------------------------------------------------------------------------------------- messages
-
-_BYTES = {f"{kind}{bits}": bits // 8 for kind in "busf" for bits in (32, 64)}
-_COUNT = {"": 1, "v2": 2, "v4": 4}
-
-
-@instruction(
-    "st.async{weak}.{space}.{done}{vec}.{t} [a], b*vec, [c]",
-    body="warp",
-    timing="st_async",
-    section="9.7.9.12",
-    memory="store",
-    sm=90,
-    ptx="8.1",
-    weak=flag("weak"),
-    space=("shared::cluster",),
-    done=("mbarrier::complete_tx::bytes",),
-    vec=optional("v2", "v4"),
-    t=("b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64"),
-)
-def st_async(a, b, c, mask, ctx, *, vec, t):
-    """Store to the shared memory of a CTA of the cluster, and tell an mbarrier there how many bytes have come."""
-    size = _BYTES[t]
-    count = _COUNT[vec]
-    for number in range(32):
-        if (mask >> np.uint32(number)) & _ONE:
-            host = locate(ctx, SHARED, a[number], size * count, number)
-            if host == 0:
-                return 1
-            barrier = locate(ctx, SHARED, c[number], 8, number)
-            if barrier == 0:
-                return 1
-            for index in range(count):
-                write(host + index * size, b[index, number], size)
-            status = complete_tx(ctx, barrier, size * count, number)
-            if status != 0:
-                return status
     return 0

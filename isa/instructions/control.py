@@ -211,6 +211,7 @@ _SCOPES = ("cta", "cluster", "gpu", "sys")
 @instruction(
     "fence.mbarrier_init.release.cluster", control="nothing", timing="membar", section="9.7.13.4", ptx="8.0", sm=90
 )
+@instruction("membar.proxy.alias", control="nothing", timing="membar", section="9.7.13.4", ptx="7.5", sm=70)
 @instruction("fence.proxy.alias", control="nothing", timing="membar", section="9.7.13.4", ptx="7.5", sm=70)
 @instruction(
     "fence.proxy.async{space}",
