@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from isa.instructions.atomic import _COMBINE_L2 as COMBINE_L2_PTX
 from isa.instructions.atomic import COMBINE as COMBINE_PTX
+from isa.instructions.atomic import COMBINE_L2 as COMBINE_L2_PTX
 from isa.instructions.memory import read, write
 from isa.instructions.warp import has
 from isa.machine import SHARED, in_shared, locate
