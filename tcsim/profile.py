@@ -108,3 +108,9 @@ class LaunchProfile:
         from tcsim.report.text import render
 
         return render(self)
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the facts, where the cycles went, what to do."""
+        from tcsim.report.html import summary_html
+
+        return summary_html(self)

@@ -1,4 +1,4 @@
-"""The command line: ``tcsim run | profile | check | verify | record | explain | layout | banks | isa | arch``.
+"""The command line: ``tcsim run | profile | compare | check | verify | record | explain | layout | banks | isa | arch``.
 
 Exit codes: 0 well, 1 a mismatch with recorded hardware outputs or a hazard found, 2 a user's error (told in one message on
 standard error).
@@ -15,7 +15,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tcsim.cli import arch_commands, check_command, explain_command, isa_commands, lane_commands, profile_command, sass_commands
+from tcsim.cli import (
+    arch_commands,
+    check_command,
+    compare_command,
+    explain_command,
+    isa_commands,
+    lane_commands,
+    profile_command,
+    sass_commands,
+)
 from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
 from tcsim.errors import TcsimError
 
@@ -176,6 +185,7 @@ def record(
 lane_commands.add_to(app, _OrderedCommand)
 check_command.add_to(app, _OrderedCommand)
 profile_command.add_to(app, _OrderedCommand)
+compare_command.add_to(app)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -15,8 +15,10 @@ from tcsim.device import Device
 from tcsim.errors import TcsimError
 from tcsim.profile import LaunchProfile
 from tcsim.profiler import Profiler
+from tcsim.report.source_view import View
+from tcsim.timelines import Timelines
 
-__all__ = ["add_to"]
+__all__ = ["add_to", "bank_maps"]
 
 _TARGET = typer.Argument(
     help="a bundle folder, a .ptx or .cu file (needs NVRTC), or a Python script with its arguments after --", show_default=False
@@ -39,7 +41,8 @@ def profile(
     save: Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON (versioned schema)")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="print CSV as ncu --csv does")] = False,
-    page: Annotated[str, typer.Option("--page", help="details (sections) or raw (every metric)")] = "details",
+    page: Annotated[str, typer.Option("--page", help="details (sections), raw (every metric) or source (lines)")] = "details",
+    view: Annotated[str, typer.Option("--view", help="of the page source: cuda, ptx or instruction")] = "cuda",
     section: Annotated[list[str] | None, typer.Option("--section", help="only this section, such as SpeedOfLight")] = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metrics", help="only these metrics, separated by commas; implies --page raw")
@@ -49,13 +52,27 @@ def profile(
     ] = "",
     launch_skip: Annotated[int, typer.Option("--launch-skip", min=0, help="launches to pass over first")] = 0,
     launch_count: Annotated[int | None, typer.Option("--launch-count", min=1, help="launches to show then")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", help="also write one offline HTML file; with --timeline, that is in it")
+    ] = None,
+    svg: Annotated[Path | None, typer.Option("--svg", help="also write pictures as SVG to this folder")] = None,
+    timeline: Annotated[
+        Path | None, typer.Option("--timeline", help="also write a trace of the last launch for ui.perfetto.dev")
+    ] = None,
+    sm: Annotated[int, typer.Option("--sm", help="the SM of the timeline; -1: all")] = 0,
+    cta: Annotated[list[int] | None, typer.Option("--cta", help="only these CTAs of the timeline")] = None,
+    cycles: Annotated[str, typer.Option("--cycles", help="only these cycles of the timeline: first,end")] = "",
 ) -> None:
     """Run a kernel, or all kernels of a script, with the time predicted, and print the report in Nsight Compute's sections."""
     sections, names = _sections(section or []), [name for each in metrics or [] for name in each.split(",") if name]
-    if page not in ("details", "raw"):
-        raise TcsimError(f"--page {page!r}: details or raw")
+    if page not in ("details", "raw", "source"):
+        raise TcsimError(f"--page {page!r}: details, raw or source")
+    if view not in ("cuda", "ptx", "instruction"):
+        raise TcsimError(f"--view {view!r}: cuda, ptx or instruction")
     launch = None
-    with Profiler() as profiler:
+    span = _span(cycles)
+    kept = Timelines(None if sm < 0 else sm, cta, span) if timeline is not None else None
+    with kept or Profiler() as profiler:
         if is_script(targets[0]):
             with Device(device or "h200"):
                 run_script(targets[0], targets[1:])
@@ -66,12 +83,90 @@ def profile(
         else:
             raise TcsimError("one bundle or file at a time")
     chosen = _chosen(profiler.launches, kernel_name, launch_skip, launch_count)
-    _print(chosen, json=json, csv=csv, raw=page == "raw" or bool(names), sections=sections, metrics=names)
+    folders = [Path(targets[0]).parent, *([launch.bundle.ptx_path.parent] if launch is not None else [])]
+    if page == "source":
+        _print_source(chosen, cast(View, view), folders, csv)
+    else:
+        _print(chosen, json=json, csv=csv, raw=page == "raw" or bool(names), sections=sections, metrics=names)
+    if kept is not None and chosen:
+        _write_timeline(chosen[-1], kept, str(timeline))
+    if svg is not None:
+        _write_pictures(chosen, svg)
     if launch is not None:
-        if chosen and not (json or csv or names or page == "raw"):
+        if chosen and not (json or csv or names or page != "details"):
             _beside_hardware(launch, chosen[-1])
         if save is not None:
             _save(launch, save)
+    if html is not None:
+        _write_html(chosen, kept, html, folders, launch)
+
+
+def _span(text: str) -> tuple[int, int] | None:
+    if not text:
+        return None
+    first, _, end = text.partition(",")
+    if not (first.isdigit() and end.isdigit() and int(first) < int(end)):
+        raise TcsimError(f"--cycles {text!r}: first,end such as 2000,4000")
+    return int(first), int(end)
+
+
+def _print_source(profiles: Sequence[LaunchProfile], view: View, folders: Sequence[Path], csv: bool) -> None:
+    from tcsim.report.source_view import source_text, to_source_csv
+
+    if csv:
+        typer.echo(to_source_csv(profiles, view, folders), nl=False)
+        return
+    for each in profiles:
+        typer.echo(source_text(each, view, folders), nl=False)
+
+
+def _write_timeline(profile: LaunchProfile, kept: Timelines, path: str) -> None:
+    observed = kept.timeline(profile)
+    slices = observed.write(path, profile)
+    lost = f" ({observed.dropped:,} events left out: choose --sm, --cta or --cycles)" if observed.dropped else ""
+    typer.echo(f"timeline of {slices:,} slices written to {path}{lost}; open it in ui.perfetto.dev", err=True)
+
+
+def _write_html(
+    profiles: Sequence[LaunchProfile],
+    kept: Timelines | None,
+    path: Path,
+    folders: Sequence[Path],
+    launch: PreparedLaunch | None,
+) -> None:
+    from tcsim.report.html import profile_html
+
+    banks = {0: bank_maps(profiles[0], launch)} if launch is not None and profiles else {}
+    tracks = {} if kept is None else {number: kept.timeline(each).tracks(each) for number, each in enumerate(profiles)}
+    path.write_text(profile_html(profiles, sources=folders, timelines=tracks, banks=banks), encoding="utf-8")
+    typer.echo(f"report written to {path}", err=True)
+
+
+def bank_maps(profile: LaunchProfile, launch: PreparedLaunch) -> list[tuple[str, str]]:
+    """Pictures of the PTX lines with the most bank conflicts, from running the launch once more, untimed."""
+    from tcsim.lanes.bank_report import of_launch
+    from tcsim.report.source_view import source_lines
+
+    lines = source_lines(profile, "ptx")
+    worst = sorted((line for line in lines if line.excess_wavefronts > 0), key=lambda line: -line.excess_wavefronts)
+    return [(f"{line.where}: {line.text}", of_launch(launch, [line.where]).svg()) for line in worst[:_BANK_MAPS]]
+
+
+_BANK_MAPS = 2
+
+
+def _write_pictures(profiles: Sequence[LaunchProfile], folder: Path) -> None:
+    from tcsim.report.charts import account_chart, roofline_chart, stall_chart
+
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = {"roofline": roofline_chart(profiles)}
+    for number, each in enumerate(profiles):
+        name = each.name if len(profiles) == 1 else f"{number}_{each.name}"
+        pictures |= {f"{name}_stalls": stall_chart(each), f"{name}_account": account_chart(each)}
+    for name, svg in pictures.items():
+        if svg:
+            (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    typer.echo(f"pictures written to {folder}", err=True)
 
 
 def _sections(wanted: Sequence[str]) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tcsim.profile import InstructionProfile, LaunchProfile
 from tcsim.report.derived import with_derived
+from tcsim.report.widths import access_bytes, space_of
 
 __all__ = ["Advice", "advise"]
 
@@ -221,8 +222,8 @@ def _sectors(p: _Profile) -> Iterator[Advice]:
     wasted = total = 0
     worst = ("", 0)
     for i in p.profile.instructions:
-        width = _global_width(i.opcode)
-        if not width or not i.sectors:
+        width = access_bytes(i.opcode)
+        if not width or not i.sectors or space_of(i.opcode) != "global":
             continue
         ideal = -(-i.threads * width // 32)
         total += i.sectors
@@ -241,21 +242,6 @@ def _sectors(p: _Profile) -> Iterator[Advice]:
             f"for; most at {worst[0]}. Let neighbouring lanes access neighbouring words, or go through shared memory",
             100 * p.active_share * memory * wasted / total,
         )
-
-
-_SASS_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
-
-
-def _global_width(opcode: str) -> int:
-    """Bytes that a lane of a load or store of global memory moves; 0 for anything else."""
-    words = opcode.split(".")
-    if words[0] in ("ld", "st") and "global" in words:
-        vector = next((int(w[1:]) for w in words if w in ("v2", "v4", "v8")), 1)
-        bits = words[-1][1:]
-        return vector * int(bits) // 8 if bits.isdigit() else 0
-    if words[0] in ("LDG", "STG"):
-        return next((_SASS_WIDTHS[w] for w in words[1:] if w in _SASS_WIDTHS), 4)
-    return 0
 
 
 def _bank_conflicts(p: _Profile) -> Iterator[Advice]:

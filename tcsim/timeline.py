@@ -1,0 +1,230 @@
+"""A timeline of a timed launch: what each SM did, cycle by cycle, for ui.perfetto.dev and for the HTML report.
+
+:class:`Timeline` is an observer of a :class:`~tcsim.profiler.Profiler`; it keeps the events of chosen SMs, CTAs and cycles in
+bounded memory. One nanosecond of the trace is one SM cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from tcsim.errors import TcsimError
+from tcsim.timing.observer import SilentObserver
+
+if TYPE_CHECKING:
+    from tcsim.profile import LaunchProfile
+    from tcsim.timing.observer import Place
+
+__all__ = ["Slice", "Timeline", "Track"]
+
+MOST_EVENTS = 2_000_000
+"""Events kept; a launch with more says so."""
+
+_WAITS_FOR_DATA = ("long_scoreboard", "short_scoreboard")
+
+
+class Slice(NamedTuple):
+    """Something that lasts from cycle ``start`` to ``end`` (exclusive). ``pc``: the instruction, or -1. ``flow``: a number
+    shared by the ends of an arrow, or 0."""
+
+    start: int
+    end: int
+    name: str
+    pc: int = -1
+    flow: int = 0
+
+
+@dataclass
+class Track:
+    """A line of the timeline: slices in the order of time, none overlapping. ``group``: what it stands under."""
+
+    group: str
+    name: str
+    slices: list[Slice] = field(default_factory=list)
+
+
+class _Access(NamedTuple):
+    start: int
+    ready: int
+    place: Place
+    pc: int
+    sectors: int
+    wavefronts: int
+
+
+class Timeline(SilentObserver):
+    """Keeps what happens on SM ``sm`` (None: all), to CTAs ``ctas`` (None: all), in cycles ``cycles`` (first, end).
+    ``dropped`` counts events for which there was no room."""
+
+    def __init__(
+        self, *, sm: int | None = 0, ctas: Collection[int] | None = None, cycles: tuple[int, int] | None = None
+    ) -> None:
+        self.sm, self.ctas, self.cycles = sm, ctas, cycles
+        self.dropped = 0
+        self._issues: list[tuple[int, Place, int]] = []
+        self._stalls: list[tuple[int, int, Place, int, str]] = []
+        self._accesses: list[_Access] = []
+        self._barriers: list[tuple[int, Place]] = []
+        self._ctas: dict[tuple[int, int], list[int]] = {}
+
+    def _wanted(self, cycle: int, end: int, sm: int, cta: int) -> bool:
+        if (self.sm is not None and sm != self.sm) or (self.ctas is not None and cta not in self.ctas):
+            return False
+        if self.cycles is not None and (end <= self.cycles[0] or cycle >= self.cycles[1]):
+            return False
+        if len(self._issues) + len(self._stalls) + len(self._accesses) >= MOST_EVENTS:
+            self.dropped += 1
+            return False
+        return True
+
+    def issue(self, cycle: int, place: Place, pc: int) -> None:
+        """A warp issues."""
+        if self._wanted(cycle, cycle + 1, place.sm, place.cta):
+            self._issues.append((cycle, place, pc))
+
+    def stall(self, cycle: int, place: Place, pc: int, reason: str, cycles: int) -> None:
+        """A warp was stalled."""
+        if self._wanted(cycle, cycle + cycles, place.sm, place.cta):
+            self._stalls.append((cycle, cycle + cycles, place, pc, reason))
+
+    def access(
+        self, cycle: int, place: Place, pc: int, sectors: tuple[int, ...], wavefronts: int, ready: int
+    ) -> None:
+        """A warp accesses memory."""
+        if self._wanted(cycle, ready, place.sm, place.cta):
+            self._accesses.append(_Access(cycle, max(ready, cycle + 1), place, pc, len(sectors), wavefronts))
+
+    def barrier(self, cycle: int, places: Sequence[Place]) -> None:
+        """A CTA barrier opens."""
+        self._barriers += [(cycle, p) for p in places if self._wanted(cycle, cycle + 1, p.sm, p.cta)]
+
+    def task_start(self, cycle: int, sm: int, cta: int) -> None:
+        """A CTA starts."""
+        if self.sm in (None, sm) and (self.ctas is None or cta in self.ctas):
+            self._ctas[sm, cta] = [cycle, cycle]
+
+    def task_end(self, cycle: int, sm: int, cta: int) -> None:
+        """A CTA has ended."""
+        if (sm, cta) in self._ctas:
+            self._ctas[sm, cta][1] = cycle
+
+    # ------------------------------------------------------------------------------------------------------ tracks
+
+    def tracks(self, profile: LaunchProfile) -> list[Track]:
+        """The timeline of the launch that was observed, whose profile tells the instructions' names."""
+        names = {i.pc: i.opcode for i in profile.instructions}
+        out: list[Track] = []
+        for sm in sorted({place.sm for _, place, _ in self._issues} | {sm for sm, _ in self._ctas}):
+            out += self._cta_tracks(sm)
+            parts = sorted({place.sub_partition for _, place, _ in self._issues if place.sm == sm})
+            for part in parts:
+                out += self._part_tracks(sm, part, names)
+        return [track for track in out if track.slices]
+
+    def _cta_tracks(self, sm: int) -> Iterator[Track]:
+        slots: list[Track] = []
+        spans = sorted((start, end, cta) for (at, cta), (start, end) in self._ctas.items() if at == sm)
+        for start, end, cta in spans:
+            if self._inside(start, end):
+                first, last = self.cycles or (start, end)
+                inside = Slice(max(start, first), min(max(end, start + 1), max(last, start + 1)), f"CTA {cta}")
+                _fit(slots, f"SM {sm}", "CTA slot", inside)
+        yield from slots
+
+    def _part_tracks(self, sm: int, part: int, names: dict[int, str]) -> Iterator[Track]:
+        group = f"SM {sm} sub-partition {part}"
+
+        def here(place: Place) -> bool:
+            return place.sm == sm and place.sub_partition == part
+
+        issue, tensor = Track(group, "issue"), Track(group, "tensor core")
+        for cycle, place, pc in sorted(self._issues):
+            if here(place):
+                name = names.get(pc, f"pc {pc}")
+                issue.slices.append(Slice(cycle, cycle + 1, f"{name}  (CTA {place.cta} warp {place.warp})", pc))
+                if _is_matrix(name):
+                    tensor.slices.append(Slice(cycle, cycle + 1, name, pc))
+        yield _disjoint(issue)
+        yield _disjoint(tensor)
+        memory: list[Track] = []
+        port = Track(group, "shared-memory port")
+        copies: list[Track] = []
+        ends = {(place, end) for _, end, place, _, reason in self._stalls if reason in _WAITS_FOR_DATA}
+        sources: dict[tuple[Place, int], int] = {}
+        for number, each in enumerate(sorted(a for a in self._accesses if here(a.place)), 1):
+            name = names.get(each.pc, f"pc {each.pc}")
+            flow = number if (each.place, each.ready) in ends else 0
+            if flow:
+                sources[each.place, each.ready] = flow
+            detail = f"{each.sectors} sectors" if each.sectors else f"{each.wavefronts} wavefronts"
+            event = Slice(each.start, each.ready, f"{name}  {detail}", each.pc, flow)
+            is_copy = name.startswith(("cp.async", "LDGSTS", "UBLKCP", "UTMALDG"))
+            _fit(copies if is_copy else memory, group, "async copies" if is_copy else "memory in flight", event)
+            if each.wavefronts:
+                port.slices.append(Slice(each.start, each.start + each.wavefronts, name, each.pc))
+        yield _disjoint(port)
+        yield from self._warp_tracks(group, here, names, sources)
+        yield from (*memory, *copies)
+
+    def _warp_tracks(
+        self, group: str, here: Callable[[Place], bool], names: dict[int, str], sources: dict[tuple[Place, int], int]
+    ) -> Iterator[Track]:
+        warps: dict[tuple[int, int], Track] = {}
+
+        def track(place: Place) -> Track:
+            key = (place.cta, place.warp)
+            if key not in warps:
+                warps[key] = Track(group, f"CTA {place.cta} warp {place.warp}")
+            return warps[key]
+
+        for start, end, place, pc, reason in self._stalls:
+            if here(place):
+                flow = sources.get((place, end), 0) if reason in _WAITS_FOR_DATA else 0
+                track(place).slices.append(Slice(start, end, reason, pc, flow))
+        for cycle, place, pc in self._issues:
+            if here(place):
+                track(place).slices.append(Slice(cycle, cycle + 1, names.get(pc, f"pc {pc}"), pc))
+        for cycle, place in self._barriers:
+            if here(place):
+                track(place).slices.append(Slice(cycle, cycle, "barrier opens"))
+        for key in sorted(warps):
+            yield _disjoint(warps[key])
+
+    def _inside(self, start: int, end: int) -> bool:
+        return self.cycles is None or (end > self.cycles[0] and start < self.cycles[1])
+
+    # ------------------------------------------------------------------------------------------------------ file
+
+    def write(self, path: str, profile: LaunchProfile) -> int:
+        """Write a trace that ui.perfetto.dev opens; returns its number of slices. Raises TcsimError without the ``perfetto``
+        package."""
+        try:
+            from tcsim.perfetto_file import write_tracks
+        except ImportError:
+            raise TcsimError("timelines need the perfetto package: pip install 'tcsim[perfetto]'") from None
+        tracks = self.tracks(profile)
+        write_tracks(path, f"{profile.name} on {profile.device_name}, 1 ns = 1 SM cycle", tracks)
+        return sum(len(track.slices) for track in tracks)
+
+
+def _is_matrix(name: str) -> bool:
+    return name.startswith(("mma", "wmma.mma", "wgmma.mma", "HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA"))
+
+
+def _fit(slots: list[Track], group: str, name: str, event: Slice) -> None:
+    """Put an event into the first of some tracks that is free when it starts."""
+    for slot in slots:
+        if slot.slices[-1].end <= event.start:
+            slot.slices.append(event)
+            return
+    slots.append(Track(group, f"{name} {len(slots)}", [event]))
+
+
+def _disjoint(track: Track) -> Track:
+    """The track's slices in order of time, each cut where the next one starts."""
+    ordered = sorted(track.slices)
+    starts = [*(one.start for one in ordered[1:]), 1 << 62][: len(ordered)]
+    cut = [one._replace(end=min(one.end, start)) for one, start in zip(ordered, starts, strict=True)]
+    return Track(track.group, track.name, [one for one in cut if one.end > one.start or one.name == "barrier opens"])

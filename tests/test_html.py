@@ -1,0 +1,247 @@
+"""The HTML report, pictures and timelines: complete, offline, usable from the keyboard in a browser."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import xml.etree.ElementTree as ET
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tcsim
+from tcsim.cli import main
+from tcsim.lanes.bank_picture import access_svg
+from tcsim.profile import LaunchProfile
+from tcsim.report.charts import account_chart, roofline, roofline_chart, scatter_chart, stall_chart
+from tcsim.report.html import profile_html, summary_html
+from tcsim.report.source_view import source_lines, source_text, to_source_csv
+from tcsim.report.widths import access_bytes, ideal_wavefronts, operations, space_of
+from tcsim.timeline import Timeline, Track
+from tests.test_report import made
+
+ROOT = Path(__file__).parents[1]
+BUNDLE = ROOT / "traces" / "transpose_conflicts"
+
+
+@pytest.fixture(scope="module")
+def observed() -> tuple[LaunchProfile, list[Track], Timeline]:
+    from tcsim.cli.launches import LaunchOptions, prepare
+
+    launch = prepare(str(BUNDLE), LaunchOptions())
+    timeline = Timeline(cycles=(3000, 6000))
+    with tcsim.Profiler([timeline]) as profiler:
+        launch.run()
+    return profiler.launches[0], timeline.tracks(profiler.launches[0]), timeline
+
+
+@pytest.fixture(scope="module")
+def page(observed: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    profile, tracks, _ = observed
+    path = tmp_path_factory.mktemp("html") / "report.html"
+    banks = [("ptx:120: ld.shared.f32", access_svg(tcsim.banks("lane*128")))]
+    text = profile_html([profile, profile], sources=[ROOT / "traces" / "kernels"], timelines={0: tracks}, banks={0: banks})
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------- what opcodes say
+
+
+@pytest.mark.parametrize(
+    ("opcode", "space", "width"),
+    [
+        ("ld.global.v4.f32", "global", 16), ("st.shared.u8", "shared", 1), ("ld.shared::cluster.u32", "shared", 4),
+        ("ld.f64", "generic", 8), ("LDG.E.128", "global", 16), ("STS.U16", "shared", 2), ("LDS", "shared", 4),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "shared", 0), ("add.f32", "", 0),
+    ],
+)  # fmt: skip
+def test_widths(opcode: str, space: str, width: int) -> None:
+    assert (space_of(opcode), access_bytes(opcode)) == (space, width)
+
+
+def test_work_of_opcodes() -> None:
+    assert operations("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 10, 320) == ("tensor", 10 * 4096)
+    assert operations("HMMA.16816.F32", 10, 320) == ("tensor", 10 * 4096)
+    assert operations("fma.rn.f32", 2, 64) == ("fp32", 128) and operations("FADD", 2, 64) == ("fp32", 64)
+    assert operations("fma.rn.f16x2", 2, 64) == ("fp16", 256) and operations("add.f64", 1, 32) == ("fp64", 32)
+    assert operations("add.s32", 1, 32) == ("", 0) and operations("wmma.load.a.m16n16k16.f16", 1, 32) == ("", 0)
+    assert ideal_wavefronts("ld.shared.f32", 10, 320) == 10 and ideal_wavefronts("ld.shared.v4.f32", 10, 320) == 40
+    assert ideal_wavefronts("ldmatrix.sync.aligned.m8n8.x4.shared.b16", 10, 320) == 40
+    assert ideal_wavefronts("ld.global.f32", 10, 320) == 0
+
+
+# ------------------------------------------------------------------------------------------------------------ source view
+
+
+def test_source_view_adds_up(observed: Any) -> None:
+    profile = observed[0]
+    for view in ("cuda", "ptx", "instruction"):
+        lines = source_lines(profile, view, [ROOT / "traces" / "kernels"])
+        assert sum(line.executed for line in lines) <= sum(i.executed for i in profile.instructions)
+        if view != "cuda":
+            assert sum(line.stall_cycles for line in lines) == sum(i.stall_cycles for i in profile.instructions)
+    line = next(line for line in source_lines(profile, "cuda", [ROOT / "traces" / "kernels"]) if line.excess_wavefronts)
+    assert "tile[threadIdx.x][threadIdx.y + j]" in line.text  # a column of a 32 x 32 tile: 32 wavefronts for one
+    assert line.wavefronts == 32 * line.ideal_wavefronts and line.sectors == line.ideal_sectors
+    text = source_text(profile, "cuda", [ROOT / "traces" / "kernels"])
+    assert "short_scoreboard" in text and line.where in text
+    assert '"stall_short_scoreboard"' in to_source_csv([profile], "ptx").splitlines()[0]
+
+
+# ---------------------------------------------------------------------------------------------------------------- pictures
+
+
+def test_pictures_are_xml_that_names_what_it_shows(observed: Any) -> None:
+    profile = observed[0]
+    charts = [stall_chart(profile), account_chart(profile), scatter_chart([("a", 1000, 1200), ("b", 30_000, 25_000)])]
+    for svg in charts:
+        root = ET.fromstring(svg)
+        assert root.tag.endswith("svg") and root.get("aria-label")
+    assert "short_scoreboard" in charts[0] and "reached" in charts[1] and "a: 1,000 measured" in charts[2]
+
+
+def test_roofline() -> None:
+    moved = {"dram__bytes_read.sum": 3000, "dram__bytes_write.sum": 1000}
+    share = {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 50.0}
+    metrics = dict(made().metrics) | moved | share
+    mma = replace(made().instructions[0], opcode="mma.sync.m16n8k16.f16")
+    found = roofline(made(metrics=metrics, instructions=(mma,)))
+    assert found is not None and found.pipe == "tensor"
+    assert found.intensity == pytest.approx(64 * 4096 / 4000)
+    assert found.bandwidth == pytest.approx(2 * 4000 / made().seconds)
+    assert found.peak == pytest.approx(found.rate / 0.1)  # the account says that 10 % of the peak was reached
+    assert "of the roof" in roofline_chart([made(metrics=metrics, instructions=(mma,))])
+    assert roofline(made()) is None and roofline_chart([made()]) == ""
+
+
+# ---------------------------------------------------------------------------------------------------------------- timeline
+
+
+def test_tracks_are_disjoint_and_inside_the_window(observed: Any) -> None:
+    _, tracks, timeline = observed
+    names = {track.name for track in tracks}
+    assert {"issue", "shared-memory port", "CTA slot 0", "CTA 0 warp 0", "memory in flight 0"} <= names
+    assert {track.group for track in tracks} == {"SM 0", *(f"SM 0 sub-partition {n}" for n in range(4))}
+    for track in tracks:
+        for one, two in zip(track.slices, track.slices[1:], strict=False):
+            assert one.end <= two.start
+        assert track.slices[0].end > 3000 and track.slices[-1].start < 6000
+    assert timeline.dropped == 0
+
+
+def test_perfetto_file(observed: Any, tmp_path: Path) -> None:
+    trace_pb2 = pytest.importorskip("perfetto.protos.perfetto.trace.perfetto_trace_pb2")
+    profile, tracks, timeline = observed
+    path = tmp_path / "t.pftrace"
+    assert timeline.write(str(path), profile) == sum(len(track.slices) for track in tracks)
+    trace = trace_pb2.Trace()
+    trace.ParseFromString(path.read_bytes())
+    described, depth, last = {}, defaultdict(int), 0
+    starts, ends = set(), set()
+    for packet in trace.packet:
+        if packet.HasField("track_descriptor"):
+            track = packet.track_descriptor
+            assert track.uuid not in described and (not track.parent_uuid or track.parent_uuid in described)
+            described[track.uuid] = track.name
+            continue
+        event = packet.track_event
+        assert packet.timestamp >= last and event.track_uuid in described
+        last = packet.timestamp
+        depth[event.track_uuid] += {1: 1, 2: -1}.get(event.type, 0)
+        assert depth[event.track_uuid] in (0, 1)  # slices of a track never overlap
+        starts |= set(event.flow_ids)
+        ends |= set(event.terminating_flow_ids)
+    assert not any(depth.values())
+    assert starts == ends and starts  # every arrow leads from a load to the wait that it ends
+    assert "1 ns = 1 SM cycle" in described[1]
+
+
+def test_the_command_writes_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    html, trace, pictures = tmp_path / "r.html", tmp_path / "t.pftrace", tmp_path / "svg"
+    bundle = str(BUNDLE.parent / "gemm_f16_small")
+    words = ["profile", bundle, "--html", str(html), "--timeline", str(trace), "--cycles", "3000,5500"]
+    pytest.importorskip("perfetto")
+    assert main([*words, "--svg", str(pictures), "--page", "source", "--csv"]) == 0
+    assert capsys.readouterr().out.startswith('"ID","Kernel Name","Source"')
+    text = html.read_text()
+    assert "Timeline" in text and "ldmatrix" in text and 'id="p0-banks"' not in text  # it has no conflicts to show
+    assert trace.stat().st_size > 1000 and {p.suffix for p in pictures.iterdir()} == {".svg"}
+    assert main(["profile", bundle, "--cycles", "9,1"]) == 2
+    assert "first,end such as" in capsys.readouterr().err
+
+
+def test_bank_maps_of_the_worst_lines(observed: Any) -> None:
+    from tcsim.cli.launches import LaunchOptions, prepare
+    from tcsim.cli.profile_command import bank_maps
+
+    maps = bank_maps(observed[0], prepare(str(BUNDLE), LaunchOptions()))
+    assert len(maps) == 2 and all(title.endswith("ld.shared.f32") and svg.startswith("<svg") for title, svg in maps)
+
+
+# ------------------------------------------------------------------------------------------------------------------- page
+
+
+def test_the_page_is_one_file(page: Path) -> None:
+    text = page.read_text()
+    assert not re.search(r'(src|href)\s*=\s*"(?!#)', text) and "url(" not in text and "@import" not in text
+    identifiers = re.findall(r'\bid="([^"]+)"', text)
+    assert len(identifiers) == len(set(identifiers))
+    assert set(re.findall(r'aria-controls="([^"]+)"', text)) <= set(identifiers)
+
+
+def test_notebooks_show_a_summary(observed: Any) -> None:
+    text = observed[0]._repr_html_()
+    assert text == summary_html(observed[0])
+    assert "<svg" in text and "transpose_conflicts" in text and "<script" not in text
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    sync_api = pytest.importorskip("playwright.sync_api")
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no Chromium")
+    with sync_api.sync_playwright() as play:
+        started = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_in_a_browser_by_keyboard(browser: Any, page: Path, scheme: str) -> None:
+    tab = browser.new_page(viewport={"width": 1100, "height": 800}, color_scheme=scheme)
+    problems: list[str] = []
+    tab.on("pageerror", lambda error: problems.append(str(error)))
+    tab.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    tab.on("request", lambda request: None if request.url.startswith("file:") else problems.append(request.url))
+    tab.goto(page.as_uri())
+    dark = tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(22, 25, 29)"
+    assert dark == (scheme == "dark")
+    tab.focus("#t0-summary")
+    for name in ("sections", "source", "timeline", "banks"):
+        tab.keyboard.press("ArrowRight")
+        assert tab.locator(f"#p0-{name}").is_visible() and not tab.locator("#p0-summary").is_visible()
+    tab.keyboard.press("Home")
+    assert tab.locator("#p0-summary").is_visible()
+    tab.click("#t0-source")
+    cells = tab.locator("#s0-cuda tbody tr td:nth-child(4)")
+    tab.click("#s0-cuda thead th:nth-child(4) button")
+    first = [float(text) for text in cells.all_text_contents()]
+    assert first == sorted(first, reverse=True) and first[0] > 10
+    tab.check("input[value=s0-ptx]")
+    assert tab.locator("#s0-ptx").is_visible() and not tab.locator("#s0-cuda").is_visible()
+    tab.click("#t0-timeline")
+    before = tab.locator("canvas").screenshot()
+    tab.focus("canvas")
+    tab.keyboard.press("+")
+    tab.keyboard.press("ArrowDown")
+    assert tab.locator("canvas").screenshot() != before
+    tab.select_option("#launch", "1")
+    assert tab.locator("[data-launch='1']").is_visible() and not tab.locator("[data-launch='0']").is_visible()
+    assert not problems
+    tab.close()
