@@ -63,7 +63,8 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", str(path), str(TRACES / "vector_add")]) == 0
     assert "h200, recorded" in capsys.readouterr().out
     vectors = str(TRACES / "vector_add")
-    assert main(["compare", f"{vectors}@a100", vectors, "--json", "--metrics", "smsp__inst_executed.sum,sm__cycles_elapsed.max"]) == 0
+    metrics = "smsp__inst_executed.sum,sm__cycles_elapsed.max"
+    assert main(["compare", f"{vectors}@a100", vectors, "--json", "--metrics", metrics]) == 0
     (pair,) = json.loads(capsys.readouterr().out)
     assert pair["one"] == "tcsim a100" and pair["two"] == "h200, recorded"
     ratios = {row["metric"]: row["ratio"] for row in pair["metrics"]}
