@@ -7,6 +7,7 @@ recordings note which one was used.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -122,7 +123,8 @@ def load_kernels(
         used = "driver"
         if assembler == "ptxas":
             cubin = Path(folder) / "kernel.cubin"
-            architecture = f"sm_{cupy.cuda.Device().compute_capability}"
+            specific = re.search(r"^\s*\.target\s+(sm_\d+[af])\b", text, re.MULTILINE)
+            architecture = specific[1] if specific else f"sm_{cupy.cuda.Device().compute_capability}"
             used = f"ptxas {assemble(image, cubin, architecture, fmad)}"
             image = cubin
         handles: list[KernelHandle] = []

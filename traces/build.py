@@ -50,6 +50,7 @@ SM_80 = """
 KERNELS: list[Build] = [
     *(Build(name) for name in SM_80.split()),
     Build("gemm_e4m3", arch="sm_89"),  # the first target whose mma.sync takes e4m3
+    *(Build(name, arch="sm_90a") for name in ("wgmma_gemm", "wgmma_attention")),
     Build("softmax", options=("-use_fast_math",), output="softmax.fast"),  # .ftz, approximate division
     Build(
         "stencil3d", options=("-fmad=false",), output="stencil3d.nofma"
