@@ -19,13 +19,15 @@ import tcsim
 from isa.spec.registry import find
 from isa.tensor import MMA_FORMS, SPARSE_FORMS, WMMA_FORMS, MmaForm, NoFormError
 from isa.tensor.metadata import codes_of, metadata_layout
+from isa.tensor.wgmma_forms import WGMMA_FORMS
 from tcsim.cli import main
 from tcsim.lanes.layout_picture import layout_html, layout_svg
 from tcsim.lanes.layout_text import feeds_rows, grid, grid_text, rows_csv, rows_of, whole_json
 from tcsim.lanes.layouts import LayoutError, OperandLayout, layout
 from tcsim.lanes.names import all_names, find_matrix_instruction, ptx_name, short_name
 
-FORMS = (*MMA_FORMS, *SPARSE_FORMS, *WMMA_FORMS)
+WGMMA = tuple(form for form in WGMMA_FORMS if form.n in (8, 96))
+FORMS = (*MMA_FORMS, *SPARSE_FORMS, *WMMA_FORMS, *WGMMA)
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -52,6 +54,8 @@ def test_both_names_of_a_form_mean_it(form: MmaForm) -> None:
         ("mma.sp.m16n8k32.f16", "mma.sp.m16n8k32.f32.f16.f16.f32"),
         ("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "mma.sp.m16n8k32.f32.f16.f16.f32"),
         ("wmma.m16n16k16.f16", "wmma.m16n16k16.f32.f16.f16.f32"),
+        ("wgmma.m64n96k16.f16", "wgmma.m64n96k16.f32.f16.f16"),
+        ("wgmma.mma_async.sp.sync.aligned.m64n8k64.satfinite.s32.s8.u8", "wgmma.sp.m64n8k64.satfinite.s32.s8.u8"),
         ("wmma.mma.sync.aligned.row.row.m16n16k16.f16.f32", "wmma.m16n16k16.f16.f16.f16.f32"),
         ("wmma.load.b.sync.aligned.row.m16n16k16.shared.f16", "wmma.load.b.m16n16k16.f16"),
         ("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", "ldmatrix.x4.trans"),
@@ -71,7 +75,7 @@ def test_what_names_mean(text: str, meant: str) -> None:
         ("mma.m16n8k9.f16", "mma.m16n8k8.f32.f16.f16.f32"),
         ("mma.sync.aligned.m16n8k16.col.col.f32.f16.f16.f32", "takes .row.col only"),
         ("mma.m16n8k16.col.col.f16", "mma.m16n8k16"),
-        ("wgmma.m64n8k16.f16", "wgmma"),
+        ("wgmma.m64n12k16.f16", "there is no such form"),
         ("ldmatrix", "x1, .x2 or .x4"),
         ("ldmatrix.x8", ".x8"),
         ("movmatrix.x2", "movmatrix"),
@@ -392,3 +396,50 @@ def test_the_page_shows_this_picture() -> None:
     found = layout("mma.m16n8k16.f16")
     marked = feeds_rows(found, found.feeds(3, 5))
     assert (ROOT / "docs" / "pictures" / "mma_m16n8k16.svg").read_text() == layout_svg(found, (), marked)
+
+
+# ------------------------------------------------------------------------------------------------ wgmma's shared memory
+
+
+def test_a_descriptor_and_the_packed_layout_that_it_describes_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """By hand: with 64 bytes of swizzle, rows are 64 bytes apart, and bits 4 and 5 are XORed with bits 7 and 8."""
+    assert main(["layout", "wgmma.m64n16k16.f16", "--swizzle", "64", "--format", "csv"]) == 0
+    packed = capsys.readouterr().out
+    assert main(["layout", "wgmma.m64n16k16.f16", "--descriptor", "0x8000002000400000", "--format", "csv"]) == 0
+    assert capsys.readouterr().out == packed
+    rows = [tuple(map(int, row)) for row in list(csv.reader(io.StringIO(packed)))[1:]]
+    expected = {(n, k): (at := 64 * n + 2 * k) ^ (at >> 7 & 3) << 4 for n in range(16) for k in range(16)}
+    assert {(n, k): address for n, k, address, _ in rows} == expected
+
+
+@pytest.mark.parametrize("swizzle", ["0", "32", "64", "128"])
+@pytest.mark.parametrize("more", [[], ["--transposed"]], ids=["k-major", "mn-major"])
+def test_packed_matrices_do_not_overlap(swizzle: str, more: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for operand, size in (("a", 64 * 16), ("b", 128 * 16)):
+        args = ["layout", "wgmma.m64n128k16.bf16", "-o", operand, "--swizzle", swizzle, *more]
+        assert main([*args, "--json"]) == 0
+        data = json.loads(capsys.readouterr().out)
+        addresses = np.array(data["addresses"])
+        assert len(np.unique(addresses)) == addresses.size == size
+        assert main(args) == 0
+        text = capsys.readouterr().out
+        assert data["descriptor"] in text and ("side by side" in text) == bool(more)
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        (["mma.m16n8k16.f16", "--swizzle", "64"], "only operands a and b of wgmma"),
+        (["ldmatrix.x4", "--swizzle", "64"], "only operands of wgmma"),
+        (["wgmma.m64n8k16.f16", "-o", "d", "--swizzle", "64"], "only operands a and b of wgmma"),
+        (["wgmma.m64n8k8.tf32", "--transposed"], "only operands of 16 bits can be transposed"),
+        (["wgmma.m64n8k16.f16", "--swizzle", "16"], "0, 32, 64 or 128 bytes"),
+        (["wgmma.m64n8k16.f16", "--descriptor", "here"], "a 64-bit number"),
+        (["wgmma.m64n8k16.f16", "--descriptor", "0x10000000000000000"], "more than 64 bits"),
+        (["wgmma.m64n12k16.f16"], "there is no such form"),
+        (["wgmma.m64n8k16.f16", "--output", "0,0"], "has b in shared memory"),
+    ],
+)
+def test_what_has_no_such_layout_is_refused(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["layout", *args]) == 2
+    assert words in capsys.readouterr().err

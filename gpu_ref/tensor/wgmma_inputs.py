@@ -20,7 +20,7 @@ from isa.tensor.layouts import operand_a
 from isa.tensor.matrix_descriptor import Descriptor, element_addresses
 from isa.tensor.metadata import metadata_fragment, metadata_layout, reading_lanes
 from isa.tensor.wgmma_forms import transposable
-from isa.tensor.wgmma_plans import accumulator_registers
+from isa.tensor.wgmma_layouts import wgmma_fragment
 
 __all__ = ["B_AT", "IMAGE_BYTES", "UNDEFINED", "Problems", "Setting", "accumulators", "places", "problems", "setting",
            "wgmma_classes"]  # fmt: skip
@@ -178,11 +178,6 @@ def accumulators(form: MmaForm, c: NDArray[Any]) -> NDArray[np.uint32]:
 
 def places(form: MmaForm) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Row and column of each element of D, ``[warp, register, lane, element]``."""
-    per_register = 2 if form.d == "f16" else 1
-    sizes = (4, accumulator_registers(form), 32, per_register)
-    warp, register, lane, element = np.meshgrid(*map(np.arange, sizes), indexing="ij")
-    if per_register == 2:
-        row, column = register % 2, 8 * (register // 2) + element
-    else:
-        row, column = register // 2 % 2, 8 * (register // 4) + register % 2
-    return 16 * warp + lane // 4 + 8 * row, column + 2 * (lane % 4)
+    row, column, _ = wgmma_fragment(form, "d").coordinates()
+    rows = row + 16 * np.arange(4)[:, None, None, None]
+    return rows, np.broadcast_to(column, rows.shape)

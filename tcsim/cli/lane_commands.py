@@ -74,11 +74,17 @@ def layout(
     selector: Annotated[int, typer.Option("--selector", help="the sparsity selector of mma.sp")] = 0,
     each: Annotated[bool, typer.Option("--each", help="one cell for every element, also where several share one")] = False,
     verify: Annotated[bool, typer.Option("--verify", help="check every table of every form")] = False,
+    descriptor: Annotated[str, typer.Option("--descriptor", help="of wgmma: what this matrix descriptor makes it read")] = "",
+    swizzle: Annotated[int | None, typer.Option("--swizzle", help="the same, tightly packed: 0, 32, 64 or 128 bytes")] = None,
+    transposed: Annotated[bool, typer.Option("--transposed", help="the same, MN-major (imm-trans 1)")] = False,
     format: Format = "",
     json: Json = False,
     to: To = None,
 ) -> None:
-    """Which lane, register and bits hold each element of a matrix instruction, and the other way round."""
+    """Which lane, register and bits hold each element of a matrix instruction, and the other way round.
+
+    Of wgmma, --swizzle or --descriptor shows where in shared memory operand b (or -o a) is.
+    """
     from tcsim.lanes import layout_text as text
     from tcsim.lanes.layout_picture import layout_html, layout_svg
     from tcsim.lanes.layouts import layout as find_layout
@@ -88,6 +94,10 @@ def layout(
         return
     if not form:
         raise TcsimError("name an instruction, such as mma.m16n8k16.f16 or ldmatrix.x4; 'tcsim isa list mma' shows all")
+    if descriptor or swizzle is not None or transposed:
+        chosen = _format(format, json, to, ("text", "csv", "json"))
+        _deliver(_in_shared_memory(form, operand.lower() or "b", descriptor, swizzle or 0, transposed, chosen), to)
+        return
     chosen = _format(format, json, to, ("text", "csv", "markdown", "svg", "html", "json"))
     found = find_layout(form, selector=selector)
     operands = [operand.lower()] if operand else []
@@ -122,6 +132,23 @@ def layout(
     else:
         made = f"{found.instruction.ptx}\n\n{text.rows_text(rows)}" if asked else text.whole_text(found, operands, each)
     _deliver(made, to)
+
+
+def _in_shared_memory(form: str, operand: str, descriptor: str, swizzle: int, transposed: bool, chosen: str) -> str:
+    from tcsim.lanes.names import find_matrix_instruction
+    from tcsim.lanes.shared_matrix import shared_matrix
+
+    found = find_matrix_instruction(form).form
+    if found is None:
+        raise TcsimError(f"{form}: only operands of wgmma are read through matrix descriptors (PTX ISA 9.7.15.5.1.2)")
+    try:
+        bits = int(descriptor, 0) if descriptor else None
+    except ValueError:
+        raise TcsimError(f"--descriptor {descriptor}: it is a 64-bit number, such as 0x4000004000010000") from None
+    if bits is not None and not 0 <= bits < 1 << 64:
+        raise TcsimError(f"--descriptor {descriptor}: it has more than 64 bits, or is negative")
+    matrix = shared_matrix(found, operand, descriptor=bits, swizzle=swizzle, mn_major=transposed)
+    return {"text": matrix.text, "csv": matrix.csv, "json": matrix.json}[chosen]()
 
 
 def _output(text: str) -> tuple[int, int, int]:

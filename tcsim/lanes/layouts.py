@@ -13,6 +13,7 @@ from isa.tensor import Fragment, MmaForm, metadata_fragment, metadata_layout, mm
 from isa.tensor.forms import element_bits
 from isa.tensor.matrix_moves import address_lane, matrix_fragment
 from isa.tensor.metadata import reading_lanes
+from isa.tensor.wgmma_layouts import wgmma_fragment
 from tcsim.errors import TcsimError
 from tcsim.lanes.names import MatrixInstruction, find_matrix_instruction
 from tcsim.lanes.words import spans
@@ -191,7 +192,8 @@ class Layout:
     def feeds(self, row: int, column: int, matrix: int = 0) -> Feeds:
         """What output element (row, column) is made of. Raises LayoutError for an instruction that does not multiply."""
         if not {"a", "b", "c", "d"} <= set(self.operands) or self.form is None:
-            raise LayoutError(f"{self.name} multiplies nothing; an output is fed by operands in mma, mma.sp and wmma.mma")
+            why = "has b in shared memory" if self.name.startswith("wgmma") else "multiplies nothing"
+            raise LayoutError(f"{self.name} {why}; an output is fed by operands in lanes in mma, mma.sp and wmma.mma")
         d = self["d"]
         d.places(row, column, matrix)  # checks the element
 
@@ -238,8 +240,9 @@ def layout(form: str, *, selector: int = 0) -> Layout:
 
 
 def _form_layout(instruction: MatrixInstruction, form: MmaForm, selector: int) -> Layout:
-    fragment_of = wmma_fragment if form.instruction == "wmma" else mma_fragment
-    names = (instruction.only,) if instruction.only else ("a", "b", "c", "d")
+    warpgroup = form.instruction.startswith("wgmma")
+    fragment_of = wgmma_fragment if warpgroup else wmma_fragment if form.instruction == "wmma" else mma_fragment
+    names = (instruction.only,) if instruction.only else ("a", "c", "d") if warpgroup else ("a", "b", "c", "d")
     operands = {}
     for name in names:
         kind = str(getattr(form, name))
@@ -254,6 +257,9 @@ def _form_layout(instruction: MatrixInstruction, form: MmaForm, selector: int) -
     if form.instruction == "wmma":
         notes.append("PTX leaves the layout of wmma open; this is what ptxas 13.0 makes of it for sm_80 and later")
         notes.append("recordings of wmma.mma on an H200 agree with it")
+    if warpgroup:
+        notes.append("rows are those of the first warp of the warpgroup; warp w has rows 16w to 16w + 15")
+        notes.append("a may be in shared memory instead, b always is: --swizzle or --descriptor shows where")
     if form.is_884:
         notes.append("four independent products, one to eight lanes: 0-3 and 16-19, 4-7 and 20-23, and so on")
     if form.a == "tf32":

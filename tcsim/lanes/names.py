@@ -16,6 +16,7 @@ from isa.spec.registry import find
 from isa.tensor import MMA_FORMS, SPARSE_FORMS, WMMA_FORMS, MmaForm, NoFormError
 from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
 from isa.tensor.forms import FORMS, element_bits
+from isa.tensor.wgmma_forms import WGMMA_FORMS
 
 __all__ = ["MatrixInstruction", "all_names", "find_matrix_instruction", "ptx_name", "short_name"]
 
@@ -23,6 +24,7 @@ _TYPES = {*FLOAT_FORMATS, *INTEGER_BITS, "f64", "s32"}
 _SHAPE = re.compile(r"m\d+n\d+k\d+$")
 _MOVES = {"ldmatrix": ("x1", "x2", "x4"), "stmatrix": ("x1", "x2", "x4"), "movmatrix": ("x1",)}
 _ROUNDINGS = ("rz", "rm", "rp")
+_SHOWN_COLUMNS = (8, 64, 256)
 _ACCUMULATORS = ("f16", "f32")
 _SAY_NOTHING = {"sync", "aligned", "popc", "rn", "b16", "m8n8", "global", "shared", "shared::cta"}
 """Modifiers that change no layout."""
@@ -31,7 +33,7 @@ _SAY_NOTHING = {"sync", "aligned", "popc", "rn", "b16", "m8n8", "global", "share
 class MatrixInstruction(Struct, frozen=True):
     """An instruction with fragments.
 
-    ``name`` is the short one, ``ptx`` the full opcode. ``form``: of ``mma``, ``mma.sp`` and ``wmma``. Of the others
+    ``name`` is the short one, ``ptx`` the full opcode. ``form``: of ``mma``, ``mma.sp``, ``wmma`` and ``wgmma``. Of the others
     (``ldmatrix``, ``stmatrix``, ``movmatrix``) ``move`` is the base opcode, ``count`` the number of 8x8 matrices and
     ``transposed`` whether ``.trans`` is given. ``only``: the one operand that a ``wmma.load`` or ``wmma.store`` has.
     """
@@ -47,12 +49,16 @@ class MatrixInstruction(Struct, frozen=True):
 
 def short_name(form: MmaForm) -> str:
     """``mma.m16n8k16.f32.f16.f16.f32``: instruction, shape, and the types of D, A, B and C."""
+    if form.instruction.startswith("wgmma"):
+        return str(form).replace(".mma_async", "").replace(".sync.aligned", "")
     layouts = f".{form.a_layout}.{form.b_layout}" if form.is_884 else ""
     return f"{form.instruction}.{form.shape}{layouts}{_modifiers(form)}.{form.d}.{form.a}.{form.b}.{form.c}{_popc(form)}"
 
 
 def ptx_name(form: MmaForm) -> str:
     """The opcode as PTX spells it; of ``wmma``, which takes either, with A by rows and B by columns."""
+    if form.instruction.startswith("wgmma"):
+        return str(form)
     if form.instruction == "wmma":
         types = f"{form.d}.{form.c}" if form.a == "f16" else f"{form.d}.{form.a}.{form.b}.{form.c}"
         rounding, saturate = f".{form.rounding}" * bool(form.rounding), ".satfinite" * form.satfinite
@@ -72,12 +78,13 @@ def _popc(form: MmaForm) -> str:
 
 @cache
 def all_names() -> tuple[str, ...]:
-    """The short names of all instructions with fragments."""
+    """The short names of all instructions with fragments; of ``wgmma`` with a few sizes."""
     moves = []
     for move, counts in _MOVES.items():
         for count in counts:
             moves += [f"{move}.trans"] if move == "movmatrix" else [f"{move}.{count}", f"{move}.{count}.trans"]
-    return (*(short_name(form) for form in (*MMA_FORMS, *SPARSE_FORMS, *WMMA_FORMS)), *moves)
+    wgmma = (form for form in WGMMA_FORMS if form.n in _SHOWN_COLUMNS)
+    return (*(short_name(form) for form in (*MMA_FORMS, *SPARSE_FORMS, *WMMA_FORMS, *wgmma)), *moves)
 
 
 def find_matrix_instruction(text: str) -> MatrixInstruction:
@@ -97,8 +104,9 @@ def find_matrix_instruction(text: str) -> MatrixInstruction:
     if base in ("mma", "wmma"):
         return _form(text, base, words)
     if base == "wgmma":
-        nearest = _nearest("mma" + opcode.removeprefix("wgmma"))
-        raise NoFormError(f"{text}: the layouts of wgmma (PTX ISA 9.7.15.5) are not there yet; nearest: {nearest}")
+        words = [word for word in words if word != "mma_async"]
+        sparse = words[:1] == ["sp"]
+        return _form(text, "wgmma.sp" if sparse else base, words[sparse:])
     raise NoFormError(f"{text!r} has no fragments (PTX ISA 9.7.14 is about those that have); nearest: {_nearest(text)}")
 
 
@@ -136,7 +144,8 @@ def _form(text: str, instruction: str, words: list[str]) -> MatrixInstruction:
         raise NoFormError(f"{text}: {what} (PTX ISA 9.7.14); nearest: {_nearest(text)}")
     if only:
         return _tile(text, stored, only, shapes[0], types)
-    forms = [form for form in FORMS[instruction] if form.shape == shapes[0] and _agrees(form, other, layouts)]
+    known = FORMS.get(instruction) or tuple(form for form in WGMMA_FORMS if form.instruction == instruction)
+    forms = [form for form in known if form.shape == shapes[0] and _agrees(form, other, layouts)]
     meant = [form for form in forms if _has_types(form, types)]
     if not meant:
         raise NoFormError(f"{text}: there is no such form (PTX ISA 9.7.14); nearest: {_nearest(text)}")
@@ -153,7 +162,7 @@ def _agrees(form: MmaForm, other: list[str], layouts: list[str]) -> bool:
     if roundings not in ([], [form.rounding]) or operations not in ([], [form.bit_operation]):
         return False
     if form.instruction == "wmma" or not layouts:
-        return True
+        return not (form.instruction.startswith("wgmma") and layouts)
     return layouts == [form.a_layout, form.b_layout]
 
 
