@@ -17,8 +17,8 @@ difference to which bits are flipped. Bits 14, 15, 30, 31, 46 to 48 and 52 to 61
 not wrap; what lies outside the CTA's shared memory is an error.
 
 Source: PTX ISA 9.7.15.5.1.2 for the layouts; all of the above was checked byte by byte on an H200 (driver 580.159.04, CUDA
-13.0) with 51,300 descriptors, random starts, offsets and base offsets among them: ``wgmma_addresses.npz`` in
-``traces/vectors``.
+13.0) with some 55,000 descriptors, random starts, offsets and base offsets among them. 4,608 are in ``traces/vectors``
+(``wgmma_addresses.npz``).
 """
 
 from __future__ import annotations

@@ -93,10 +93,7 @@ _H200 = "traces/vectors: every register of an H200, driver 580.159.04, CUDA 13.0
 _H200_F16 = _H200 + "; floor: any down from -124 fits, the operands being f16"
 _H200_FP8 = _H200 + "; floor: any down from -12 fits, the operands being FP8"
 _H200_FP8_F16 = _H200 + "; floor: any down from -7 fits, the operands being FP8"
-_WGMMA = (
-    "traces/vectors: registers and digests of an H200, driver 580.159.04, CUDA 13.0: 5.0e8 outputs of wgmma, dense and sparse, "
-    "with A in registers and in shared memory"
-)
+_WGMMA = "traces/vectors: registers of an H200, driver 580.159.04, CUDA 13.0, and 5.0e8 outputs of wgmma by digest"
 _WGMMA_F16 = _WGMMA + "; floor: any down from -124 fits, the operands being f16"
 _WGMMA_FP8 = _WGMMA + "; floor: any down from -126 fits, the operands being FP8"
 _WGMMA_FP8_F16 = _WGMMA + "; floor: any down from -19 fits, the operands being FP8"

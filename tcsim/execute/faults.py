@@ -178,6 +178,13 @@ def _bad_metadata(ctx: NDArray[np.int64]) -> str:
 def _out_of_bounds(slot: CtaSlot, space: int, address: int, size: int) -> str:
     program = slot.loaded.program
     what = f"{size} bytes at {_SPACE_NAMES[space]} address {address:#x}"
+    if space == machine.SHARED and program.opcodes[_pc(slot)].startswith("wgmma"):
+        limit = program.static_shared + slot.geometry.dynamic_shared
+        return (
+            f"a matrix descriptor leads to {what}, but the CTA has {limit} bytes of shared memory. Its start is (address & "
+            "0x3FFFF) >> 4, and so are its two offsets (PTX ISA 9.7.15.5.1.2.2); 'tcsim layout OPCODE --operand b --descriptor "
+            "BITS' shows what it describes"
+        )
     if space == machine.SHARED:
         limit = program.static_shared + slot.geometry.dynamic_shared
         return (
