@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from tcsim.bundle import Bundle, decode
 
+from . import warpgroup_kernels
+
 Array = NDArray[Any]
 Values = Mapping[str, Any]
 
@@ -362,6 +364,14 @@ REFERENCES: dict[str, Reference] = {
     "gemm_e4m3": Reference(_gemm_column_major, 1e-5),
     "triton_matmul": Reference(_gemm, 1e-5),
     "gemm_s8": Reference(_gemm_column_major),
+    "wgmma_f16": Reference(_gemm_column_major, 1e-5),
+    "wgmma_bf16": Reference(warpgroup_kernels.half_negated, 1e-5),
+    "wgmma_fp8": Reference(_gemm_column_major, 1e-3),
+    "wgmma_s8": Reference(warpgroup_kernels.saturated),
+    "wgmma_tf32": Reference(_gemm_column_major, 2e-3),
+    "wgmma_f16_transposed": Reference(warpgroup_kernels.transposed, 2e-3),
+    "wgmma_f16_sparse": Reference(warpgroup_kernels.sparse, 1e-5),
+    "wgmma_attention": Reference(warpgroup_kernels.attention, 2e-3),
     "gather": Reference(_gather),
     "pointer_chase": Reference(_pointer_chase),
     "stream_sum": Reference(_stream_sum),
