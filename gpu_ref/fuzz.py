@@ -1,6 +1,7 @@
 """``python -m gpu_ref fuzz``: new random operands on a GPU and through tcsim, side by side.
 
-Matrix instructions are compared by :mod:`gpu_ref.tensor.fuzz`, scalar ones by :mod:`gpu_ref.scalar.fuzz`.
+Matrix instructions are compared by :mod:`gpu_ref.tensor.fuzz` and :mod:`gpu_ref.tensor.wgmma_fuzz`, scalar ones by
+:mod:`gpu_ref.scalar.fuzz`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gpu_ref.device import describe_gpu, require_cupy
 from gpu_ref.scalar import fuzz as scalar
 from gpu_ref.scalar.every import FORMS
 from gpu_ref.tensor import fuzz as tensor
+from gpu_ref.tensor import wgmma_fuzz as warpgroup
 from isa.errors import TcsimError
 
 __all__ = ["add_arguments", "run"]
@@ -38,15 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Compare. Returns 1 after a mismatch. Raises TcsimError for a name that no form has, or where there is no GPU."""
     matrix = [] if options.scalar or (options.form and _is_opcode(options.form)) else tensor.matching(options.form)
+    groups = [] if options.scalar or (options.form and _is_opcode(options.form)) else warpgroup.matching(options.form)
     lanes = [] if options.tensor else scalar.matching(options.form)
-    if not matrix and not lanes:
+    if not matrix and not groups and not lanes:
         raise TcsimError(
             f"no form contains {' or '.join(options.form)}; they are spelled like "
             "mma.sync.m16n8k16.row.col.f32.f16.f16.f32 and fma.rn.ftz.f32"
         )
     seed = time.time_ns() >> 20 if options.seed is None else options.seed
-    print(f"{len(matrix)} matrix and {len(lanes)} scalar forms, seed {seed}, {options.processes} processes", flush=True)
-    share = options.seconds / (2 if matrix and lanes else 1)
+    counted = f"{len(matrix)} matrix, {len(groups)} warpgroup and {len(lanes)} scalar forms"
+    print(f"{counted}, seed {seed}, {options.processes} processes", flush=True)
+    share = options.seconds / sum(map(bool, (matrix, groups, lanes)))
     counts: dict[str, list[int]] = {}
     if lanes:
         found = scalar.fuzz(lanes, share, seed, options.processes)
@@ -56,6 +60,10 @@ def run(options: argparse.Namespace) -> int:
         tally = tensor.fuzz(matrix, share, seed, options.processes)
         print(tally.table(), flush=True)
         counts |= tally.counts()
+    if groups:
+        compared = warpgroup.fuzz(groups, share, seed, options.processes)
+        print(compared.table(), flush=True)
+        counts |= compared.counts()
     gpu = describe_gpu(require_cupy()) | {"date": datetime.datetime.now(datetime.UTC).date().isoformat()}
     if options.report:
         text = json.dumps({"gpu": gpu, "seed": seed, "outputs_and_mismatches": counts}, indent=1)

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 import tcsim
+from gpu_ref.tensor import wgmma_fuzz
 from gpu_ref.tensor.record import digest
 from gpu_ref.tensor.wgmma_addresses import PROBES, Probe, digest_of
 from gpu_ref.tensor.wgmma_inputs import Problems, problems, wgmma_classes
@@ -173,3 +174,33 @@ def test_ptx(name: str) -> None:
     for index, case in enumerate(wgmma_classes(instance.form)):
         d = run_kernel(instance, problems(*instance, case, SEED, 1, FEW))
         assert digest(d) == int(recording("wgmma_digests")[name][0, index]), case
+
+
+# ------------------------------------------------------------------------------------------------------- the tool
+
+
+@pytest.mark.parametrize("name", ["wgmma.mma_async.sync.aligned.m64n24k16.f32.f16.f16 rs",
+                                  "wgmma.mma_async.sp.sync.aligned.m64n24k64.f32.e4m3.e5m2 rs"])  # fmt: skip
+def test_fuzzing_explains_a_difference(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The "GPU" here keeps a bit less; the exact reference sides with the kernel."""
+    instance = instance_of(name)
+    form = instance.form
+    rule = find_rule(90, form.instruction, form.family, form.d)
+    monkeypatch.setattr(wgmma_plans, "wgmma_rule", lambda form, sm: replace(rule, fraction_bits=rule.fraction_bits - 1))
+    other = wgmma_plans.make_wgmma_plan.__wrapped__(form, 90, instance.a_in_registers)
+    monkeypatch.undo()
+    monkeypatch.setattr(wgmma_fuzz, "load_kernel", lambda ptx, entry: None)
+    monkeypatch.setattr(wgmma_fuzz, "run_problems", lambda handle, form, given: replay_wgmma(form, given, other))
+    tally = wgmma_fuzz.Tally([instance])
+    tally.check(*wgmma_fuzz._expect(wgmma_fuzz._Task(instance, "edge", 1, 0, 2)))
+    shown = capsys.readouterr().out
+    assert tally.outputs[name] == 2 * 64 * 24 > tally.wrong[name] > 0
+    bits = {line.split()[0]: line.split()[1] for line in shown.split("  class")[0].splitlines()[1:] if line.strip()}
+    assert bits["kernel"] == bits["exact"] != bits["GPU"]
+    assert f"{tally.wrong[name]:>12,}" in tally.table()
+
+
+def test_fuzzing_chooses_forms_of_any_size() -> None:
+    found = wgmma_fuzz.matching(["m64n136k16.f32.bf16.bf16"])
+    assert [x.name.split()[1] for x in found] == ["ss", "rs"] and found[0].form.n == 136
+    assert wgmma_fuzz.matching([]) == list(INSTANCES)
