@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from isa.sass.operands import Constant, Label, Memory, Operand, Register
+from isa.sass.operands import Constant, Label, Matrices, Memory, Operand, Register
 from isa.sass.placed import Placed
 from isa.spec.registry import ResolvedOperand
 
@@ -48,6 +48,8 @@ def _names(operand: Operand | None, span: int) -> Iterator[Name]:
         yield from _names(operand.register, span)
         yield from _names(operand.uniform, 1)
         yield from _names(operand.descriptor, 2)
+    elif isinstance(operand, Matrices):
+        yield from _names(operand.register, 4)
     elif isinstance(operand, Constant):
         yield from _names(operand.register, 1)
 

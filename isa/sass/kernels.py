@@ -15,7 +15,7 @@ from typing import Any
 from msgspec import Struct
 
 from isa.kernels.specialize import Specialized, specialize
-from isa.kernels.wrap import LaneKernel, WarpKernel
+from isa.kernels.wrap import LaneKernel, PlanesKernel, WarpKernel
 from isa.machine import SPACES
 from isa.sass.registry import MachineForm
 from isa.spec.registry import ResolvedOperand
@@ -50,6 +50,8 @@ class MachineKernelSpec(Struct, frozen=True, eq=False):
         signs = {f"negated_{n}": "neg" in r or "inv" in r for n, r in zip(names, self.readings, strict=True)}
         space = {"space": SPACES[entry.state]}
         special = specialize(entry.function, {**space, **self.form.params, **self.constants, **signs})
+        if entry.body == "planes":
+            return PlanesKernel(self, special).module()  # type: ignore[arg-type]
         writer: _MachineLane | _MachineWarp
         writer = (_MachineLane if entry.body == "lane" else _MachineWarp)(self, special)
         return writer.module()

@@ -42,6 +42,7 @@ from isa.sass.listing import CodeSection, ListingError, MachineCode, MachineInst
 from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Register, Special
 from isa.sass.placed import Placed, bind, owners_of, place
 from isa.sass.specials import SPECIALS
+from isa.sass.warpgroup import does_nothing, warpgroup_row
 from isa.spec.registry import ResolvedOperand
 
 __all__ = ["lower_machine", "unsupported_instructions"]
@@ -302,6 +303,9 @@ class _Writer:
         if entry.control:
             self._control(item, entry.control, row)
             return None
+        if entry.body == "planes":
+            self._warpgroup(item, row)
+            return None
         readings, planes = self._row(item)
         rule = entry.arch_rule(form.params, self.sm) if entry.arch_rule else {}
         spec = MachineKernelSpec(form, tuple(readings), tuple(planes), rule)
@@ -309,6 +313,21 @@ class _Writer:
         row[FUNCTION] = self._kernel(spec)
         row[EXTRA] = int("_CLOCK" in entry.pattern.base)
         return self._access(item, readings, planes)
+
+    def _warpgroup(self, item: Placed, row: Any) -> None:
+        """A matrix instruction of a warpgroup."""
+        if does_nothing(item):
+            row[KIND] = Kind.NOTHING
+            return
+        assert item.form is not None
+        self.pool += warpgroup_row(
+            item, self.sm, lambda register, step: self._register(register, step, 1, False), lambda n: self._constant(n, 1)
+        )
+        rule = item.form.instruction.arch_rule
+        constants = rule(item.form.params, self.sm) if rule else {}
+        count = len(item.form.operands)
+        spec = MachineKernelSpec(item.form, ((),) * count, (0,) * count, constants)
+        row[KIND], row[FUNCTION] = Kind.KERNEL, self._kernel(spec)
 
     def _guard(self, guard: Register | None) -> int:
         if guard is None or (guard.index < 0 and not guard.negated):

@@ -11,6 +11,7 @@ __all__ = [
     "Constant",
     "Immediate",
     "Label",
+    "Matrices",
     "Memory",
     "Operand",
     "Register",
@@ -81,6 +82,14 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Matrices:
+    """``gdesc[UR4].negA.tnspB``: matrix descriptors in uniform registers, and how the matrices are read."""
+
+    register: Register
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Label:
     """A place in the code."""
 
@@ -109,17 +118,18 @@ class Strange:
     text: str
 
 
-Operand = Register | Immediate | Constant | Memory | Label | CodeAddress | Special | Strange
+Operand = Register | Immediate | Constant | Memory | Matrices | Label | CodeAddress | Special | Strange
 
 _REGISTER = re.compile(r"(?P<sign>[-!~]*)(?P<bar>\|?)(?P<name>UR\d+|URZ|UP\d|UPT|RZ|R\d+|PT|P\d|SB\d|B\d+)(?P<rest>[\w.|]*)$")
 _INTEGER = re.compile(r"[-+]?0x[0-9a-f]+$|[-+]?\d+$")
 _FLOAT = re.compile(r"[-+]?(\d+\.?\d*([eE][-+]?\d+)?|\.\d+|INF|QNAN|SNAN|NAN)$")
 _CONSTANT = re.compile(r"(?P<sign>[-~]*)(?P<bar>\|?)c\[(?P<bank>0x[0-9a-f]+)\]\s*\[(?P<at>[^\]]*)\](?P<rest>[\w.|]*)$")
 _MEMORY = re.compile(r"(?:desc\[(?P<desc>\w+)\])?\[(?P<at>[^\]]*)\]$")
+_MATRICES = re.compile(r"gdesc\[(?P<register>\w+)\](?P<rest>[\w.]*)$")
 _LABEL = re.compile(r"`\((?P<name>.+)\)$")
 _CODE = re.compile(r"(?:32|8)@(?P<half>lo|hi)\((?P<symbol>.+)\)$")
 _LINKED = re.compile(r"\((?P<function>[\w$.]+) \+ (?P<label>[\w$.]+)@srel\)$|fun\((?P<address>[\w$.]+)\)$")
-_SPECIAL = re.compile(r"SR\w[\w.]*$|PR$|[A-Z][A-Z0-9_]*$")
+_SPECIAL = re.compile(r"SR\w[\w.]*$|gsb\d$|PR$|[A-Z][A-Z0-9_]*$")
 _COMMENT = re.compile(r"\(\*.*?\*\)")
 
 
@@ -179,6 +189,8 @@ def _operand(text: str) -> Operand:
                 _refuse(text)
         descriptor = _plain(match["desc"]) if match["desc"] else None
         return Memory(register, uniform, offset, wide, scale, descriptor)
+    if match := _MATRICES.match(text):
+        return Matrices(_plain(match["register"]), tuple(word for word in match["rest"].split(".") if word))
     if match := _LABEL.match(text):
         return Label(match["name"])
     if match := _CODE.match(text):

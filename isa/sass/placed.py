@@ -64,7 +64,7 @@ def bind(placed: list[Placed], kernel: str) -> list[Unsupported]:
         instruction = item.instruction
         forms, why = find_opcode(_opcode(instruction))
         unread = [o.text for o in instruction.operands if isinstance(o, Strange)]
-        strange = [o.name for o in instruction.operands if isinstance(o, Special) and o.name not in SPECIALS]
+        strange = [o.name for o in _operands(instruction) if isinstance(o, Special) and o.name not in SPECIALS]
         unknown = [o.offset for o in instruction.operands if isinstance(o, Constant) and _unknown_place(o, base)]
         if item.unresolved:
             forms, why = [], f"{item.unresolved} is not in the machine code"
@@ -102,7 +102,9 @@ def _opcode(instruction: MachineInstruction) -> str:
 
 
 def _operands(instruction: MachineInstruction) -> tuple[Operand, ...]:
-    """The operands, the two halves of a packed immediate being one."""
+    """The operands, the two halves of a packed immediate being one, and without the scoreboard of a warpgroup."""
+    if "GMMA" in instruction.base or instruction.base == "WARPGROUP":
+        return tuple(o for o in instruction.operands if not (isinstance(o, Special) and o.name.startswith("gsb")))
     if not instruction.base.startswith(("H", "VH")):
         return instruction.operands
     out: list[Operand] = []

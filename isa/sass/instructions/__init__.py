@@ -12,6 +12,7 @@ from isa.sass.instructions import (
     shared_atomics,
     tensor,
     warp,
+    warpgroup,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "shared_atomics",
     "tensor",
     "warp",
+    "warpgroup",
 ]

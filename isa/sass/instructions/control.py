@@ -136,6 +136,8 @@ def b2r(counted, holds):
 @machine("DEPBAR{le} s:b32, n:b32?, m:b32?", control="nothing", pipe="none", le=flag("LE"))
 @machine("LDGDEPBAR", control="nothing", pipe="lsu")
 @machine("MEMBAR.{kind}.{scope}", control="nothing", pipe="lsu", kind=("SC", "ALL"), scope=("CTA", "GPU", "SYS", "VC"))
+@machine("FENCE.VIEW.ASYNC.{what}", control="nothing", pipe="lsu", what=("S", "G", "T"))
+@machine("FENCE.VIEW.ASYNC", control="nothing", pipe="lsu")
 @machine("ERRBAR", control="nothing", pipe="none")
 @machine("CGAERRBAR", control="nothing", pipe="none")
 @machine("CCTL{e}.IVALL", control="nothing", pipe="lsu", e=flag("E"))

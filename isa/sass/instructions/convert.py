@@ -214,6 +214,7 @@ def f2fp_bfloat(a, b, *, finite, relu, rnd):
     return pack(lower, upper)
 
 
+@machine("F2FP{finite}{relu}.MERGE_C{rnd} d:u32, a:f32, c:u32", pipe="alu", **_LIMITS)
 @machine("F2FP{finite}{relu}.F16.F32.MERGE_C{rnd} d:u32, a:f32, c:u32", pipe="alu", **_LIMITS)
 def f2fp_half_merged(a, c, *, finite, relu, rnd):
     """Round a float32 to f16 and put it below the low half of ``c`` (which ptxas only makes zero)."""
@@ -223,6 +224,7 @@ def f2fp_half_merged(a, c, *, finite, relu, rnd):
     return (c << np.uint32(16)) | np.uint32(relu_f16(r) if relu else r)
 
 
+@machine("F2FP{finite}{relu}.BF16.MERGE_C{rnd} d:u32, a:f32, c:u32", pipe="alu", **_LIMITS)
 @machine("F2FP{finite}{relu}.BF16.F32.MERGE_C{rnd} d:u32, a:f32, c:u32", pipe="alu", **_LIMITS)
 def f2fp_bfloat_merged(a, c, *, finite, relu, rnd):
     """Round a float32 to bf16 and put it below the low half of ``c`` (which ptxas only makes zero)."""

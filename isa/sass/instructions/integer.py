@@ -45,6 +45,12 @@ def iadd3(a, b, c, e, f, *, x, negated_a, negated_b, negated_c):
     return np.uint32(total & LOW), carry >= np.uint64(1), carry >= np.uint64(2)
 
 
+@machine("UIADD3.64 d:u64, a:u64, b:u64, c:u64", pipe="uniform")
+def uiadd3_pairs(a, b, c):
+    """Add three pairs of registers."""
+    return a + b + c
+
+
 @machine("VIADD d:u32, a:u32, b:u32", pipe="fma")
 def viadd(a, b):
     """Add two words."""
