@@ -12,7 +12,7 @@ from isa.lower.ir import Kernel
 from isa.program import Program
 from isa.ptx import ast
 
-__all__ = ["lower", "prepare", "unsupported_in"]
+__all__ = ["lower", "prepare", "simplified", "unsupported_in"]
 
 
 def prepare(module: ast.Module, kernel: str, notes: list[str] | None = None) -> Kernel:
@@ -36,11 +36,20 @@ def lower(module: ast.Module, kernel: str, *, sm: int, fmad: bool = True) -> Pro
     PtxError.
     """
     notes: list[str] = []
-    bound = prepare(module, kernel, notes)
-    if "debug" not in module.target_options:
-        if fmad:
-            notes += [f"ptx:{u.line}: {u.opcode}: {u.why}; its rounding is a guess" for u in contract(bound)]
-        finish(bound)
-    program = emit(bound, sm, module.files)
+    program = emit(simplified(module, kernel, fmad=fmad, notes=notes), sm, module.files)
     program.notes += notes
     return program
+
+
+def simplified(module: ast.Module, kernel: str, *, fmad: bool = True, notes: list[str] | None = None) -> Kernel:
+    """A kernel as :func:`lower` emits it: its instructions are those of the program once :func:`isa.lower.link.link` has
+    expanded the calls."""
+    guesses: list[str] = []
+    bound = prepare(module, kernel, guesses)
+    if "debug" not in module.target_options:
+        if fmad:
+            guesses += [f"ptx:{u.line}: {u.opcode}: {u.why}; its rounding is a guess" for u in contract(bound)]
+        finish(bound)
+    if notes is not None:
+        notes += guesses
+    return bound

@@ -34,7 +34,7 @@ from isa.program import (
 )
 from isa.spec.registry import ResolvedOperand
 
-__all__ = ["emit"]
+__all__ = ["emit", "register_places"]
 
 STAGE_WORDS = 4
 
@@ -54,6 +54,14 @@ def emit(kernel: Kernel, target_sm: int, files: dict[int, str]) -> Program:
     code[code[:, KIND] == Kind.CALL_INDIRECT, EXTRA] = len(kernel.branch_tables) - 1  # the last table is that of functions
     code[-1, KIND] = Kind.EXIT  # running off the end returns (PTX ISA 9.7.12: ret is implied)
     return writer.program(code, files)
+
+
+def register_places(kernel: Kernel) -> dict[int, int]:
+    """Where the program of a kernel (linked) keeps each register that it uses: byte offset of its first plane or predicate
+    word, by the register's index. Several registers may have one place, one after another."""
+    writer = _Writer(kernel, allocate(kernel, build_blocks(kernel.instructions)), 0)
+    used = {r.index: r for i in kernel.instructions for r in (*i.sources(), *i.destinations())}
+    return {index: writer._place(register) for index, register in used.items()}
 
 
 @dataclass

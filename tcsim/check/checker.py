@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ class Checker:
         self.seed, self.numerics = seed, numerics
         self._tokens: list[Token[Checker | None]] = []
 
-    def __enter__(self) -> Checker:
+    def __enter__(self) -> Self:
         self._tokens.append(ACTIVE.set(self))
         return self
 

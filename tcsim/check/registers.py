@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from isa.lower import prepare
+from isa.lower import simplified
 from isa.lower.cfg import build_blocks
-from isa.lower.contract import contract, finish
 from isa.lower.ir import Instr, Kernel, MemoryArg, VReg, registers_of
 from isa.lower.link import link
 from isa.ptx import ast
@@ -30,11 +29,7 @@ class Tracked:
 
 def find_unset(module: ast.Module, name: str, *, fmad: bool) -> Tracked:
     """The registers of a kernel that may be read before they are written. Instructions are numbered as in its program."""
-    kernel = prepare(module, name)
-    if "debug" not in module.target_options:
-        if fmad:
-            contract(kernel)
-        finish(kernel)
+    kernel = simplified(module, name, fmad=fmad)
     link(kernel)
     alive = _alive_at_start(kernel)
     tracked = Tracked()

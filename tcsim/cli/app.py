@@ -1,4 +1,4 @@
-"""The command line: ``tcsim run | profile | compare | check | verify | record | explain | layout | banks | isa | arch``.
+"""The command line: ``tcsim run | profile | compare | check | step | verify | record | explain | layout | banks | isa | arch``.
 
 Exit codes: 0 well, 1 a mismatch with recorded hardware outputs or a hazard found, 2 a user's error (told in one message on
 standard error).
@@ -24,6 +24,7 @@ from tcsim.cli import (
     lane_commands,
     profile_command,
     sass_commands,
+    step_command,
 )
 from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
 from tcsim.errors import TcsimError
@@ -186,6 +187,7 @@ lane_commands.add_to(app, _OrderedCommand)
 check_command.add_to(app, _OrderedCommand)
 profile_command.add_to(app, _OrderedCommand)
 compare_command.add_to(app)
+step_command.add_to(app, _OrderedCommand)
 
 
 def main(arguments: Iterable[str] | None = None) -> int:

@@ -1,0 +1,84 @@
+"""``tcsim step``: one warp through a kernel, an instruction at a time."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from tcsim.cli.launches import LaunchOptions, prepare
+from tcsim.errors import TcsimError
+from tcsim.step.cursor import Cursor, step_text
+from tcsim.step.recording import Recorder, Recording
+from tcsim.step.registers import Names, register_names
+
+__all__ = ["add_to"]
+
+
+def step(
+    ctx: typer.Context,
+    target: Annotated[str, typer.Argument(help="a bundle folder, a .ptx or a .cu file (needs NVRTC)", show_default=False)],
+    kernel: Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")] = "",
+    grid: Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")] = "",
+    block: Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")] = "",
+    cluster: Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")] = "",
+    shared: Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")] = 0,
+    arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input, as for run")] = None,
+    out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
+    inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
+    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate")] = "",
+    cta: Annotated[int, typer.Option("--cta", help="the CTA, by its number in launch order")] = 0,
+    warp: Annotated[int, typer.Option("--warp", help="its warp")] = 0,
+    most: Annotated[int, typer.Option("--most", min=1, help="steps to record")] = 20_000,
+    breakpoint_: Annotated[list[int] | None, typer.Option("--break", help="stop at this PTX line")] = None,
+    watch: Annotated[list[str] | None, typer.Option("--watch", help="stop where this register changes, such as %r3")] = None,
+    text: Annotated[int, typer.Option("--print", min=0, help="no viewer: print this many steps from the first stop on")] = 0,
+    lanes: Annotated[int, typer.Option("--lanes", min=1, max=32, help="lanes to print")] = 8,
+    tiles: Annotated[bool, typer.Option("--tiles", help="print matrices, too")] = False,
+) -> None:
+    """Step a warp through a kernel in the terminal: registers, predicates, active lanes, memory touched, matrices as tiles;
+    forward, back, to breakpoints, to where a register changes. The CTA runs alone."""
+    options = LaunchOptions(kernel, grid, block, shared, device, True, ctx.meta.get("arguments", ()), cluster=cluster)
+    launch = prepare(target, options)
+    module, name = launch.function.module, launch.function.name
+
+    def names() -> Names:
+        return register_names(module.tree, name, fmad=bool(module.fmad))
+
+    with Recorder(names, cta=cta, warp=warp, most=most) as recorder:
+        launch.run()
+    recording = recorder.recording
+    assert recording is not None
+    cursor = Cursor(recording, breakpoints=set(breakpoint_ or ()))
+    for each in watch or ():
+        cursor.watch(each)
+    source = module.ptx.splitlines()
+    if text:
+        _print(cursor, source, text, lanes, stops=bool(breakpoint_ or watch), tiles=tiles)
+    else:
+        _view(cursor, source)
+
+
+def _print(cursor: Cursor, source: list[str], count: int, lanes: int, *, stops: bool, tiles: bool) -> None:
+    recording: Recording = cursor.recording
+    if stops:
+        typer.echo(cursor.run())
+    typer.echo(f"{recording.program.name}  CTA {recording.cta} warp {recording.warp}: {len(recording.steps):,} steps")
+    for _ in range(count):
+        typer.echo(step_text(cursor, source, lanes, matrices=tiles))
+        if cursor.step is None:
+            return
+        cursor.move(1)
+
+
+def _view(cursor: Cursor, source: list[str]) -> None:
+    try:
+        from tcsim.step.app import StepApp
+    except ImportError:
+        raise TcsimError("the viewer needs textual: pip install 'tcsim[step]'; or print steps with --print 20") from None
+    StepApp(cursor, source).run()
+
+
+def add_to(app: typer.Typer, ordered: Any) -> None:
+    """Register the command; ``ordered`` keeps the order of ``--arg``, ``--out`` and ``--inout``."""
+    app.command(cls=ordered)(step)

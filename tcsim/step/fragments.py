@@ -1,0 +1,61 @@
+"""The matrices of a matrix instruction as tiles of numbers, gathered from the registers of a warp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.kernels.wrap import operand_slots
+from isa.program import FUNCTION, OPERANDS, Program
+from tcsim.bundle import decode
+from tcsim.bundle.dtypes import DTYPES
+from tcsim.errors import TcsimError
+from tcsim.lanes import layout
+
+__all__ = ["Tile", "tile_text", "tiles"]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """An operand: its name, element type, values [row, column]."""
+
+    operand: str
+    type: str
+    values: NDArray[np.float64]
+
+
+def tiles(program: Program, pc: int, block: NDArray[np.uint32]) -> list[Tile]:
+    """The operands of the matrix instruction at ``pc``, with the registers of ``block``; none for other instructions."""
+    opcode = program.opcodes[pc]
+    if not opcode.startswith(("mma.sync", "wmma.mma")):
+        return []
+    try:
+        found = layout(opcode)
+    except TcsimError:
+        return []
+    form = program.kernels[int(program.code[pc, FUNCTION])].form
+    row, places = int(program.code[pc, OPERANDS]) // 4, {}
+    for operand in form.operands:
+        places[operand.name] = [int(word) // 4 for word in program.pool[row : row + operand.count]]
+        row += operand_slots(operand)
+    out = []
+    for name in ("a", "b", "c", "d"):
+        one = found.operands.get(name)
+        if one is None or one.matrices != 1 or one.register_bits != 32 or one.type not in DTYPES or name not in places:
+            continue
+        words = np.stack([block[at : at + 32] for at in places[name]])
+        bits = (words[one.register, one.lane] >> one.bit.astype(np.uint32)) & np.uint32((1 << one.bits) - 1 & 0xFFFF_FFFF)
+        dtype = DTYPES[one.type]
+        stored = bits.astype(f"<u{one.bits // 8}").view(dtype.storage)
+        out.append(Tile(name.upper(), one.type, decode(stored, dtype)))
+    return out
+
+
+def tile_text(tile: Tile) -> str:
+    """The tile as rows of numbers."""
+    shown = [[f"{value:.4g}" for value in line] for line in tile.values]
+    width = max(len(text) for line in shown for text in line)
+    rows = [" ".join(text.rjust(width) for text in line) for line in shown]
+    return "\n".join([f"{tile.operand}  {tile.values.shape[0]} x {tile.values.shape[1]} {tile.type}", *rows])
