@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from isa.collector import uncollected
 from isa.lower.bind import bind_kernel, unsupported_in
 from isa.lower.contract import contract, finish
 from isa.lower.contract.folding import fold
@@ -36,7 +37,8 @@ def lower(module: ast.Module, kernel: str, *, sm: int, fmad: bool = True) -> Pro
     PtxError.
     """
     notes: list[str] = []
-    program = emit(simplified(module, kernel, fmad=fmad, notes=notes), sm, module.files)
+    with uncollected():
+        program = emit(simplified(module, kernel, fmad=fmad, notes=notes), sm, module.files)
     program.notes += notes
     return program
 

@@ -168,7 +168,8 @@ class Binder:
         bodies = [f.body for f in (self.function, *self.graph.functions) if f.body is not None]
         statements = [statement for body in bodies for statement in walk(body)]
         instructions = [s for s in statements if isinstance(s, ast.Instruction)]
-        used = {name for s in instructions for name in names_in(s.operands)}
+        distinct = {id(operand): operand for s in instructions for operand in s.operands}  # the parser shares equal ones
+        used = set(names_in(tuple(distinct.values())))
         self.reaches_cluster = any(s.opcode.startswith(_CLUSTER) for s in instructions) or any(
             name.startswith("%cluster") for name in used
         )

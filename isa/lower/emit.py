@@ -72,6 +72,8 @@ class _Writer:
     pool: list[int] = field(default_factory=list)
     kernels: list[KernelSpec] = field(default_factory=list)
     kernel_index: dict[str, int] = field(default_factory=dict)
+    kernel_of: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict)
+    parts: dict[int, tuple[int, ...]] = field(default_factory=dict)
     constants: list[tuple[int, int | SymbolRef, int]] = field(default_factory=list)
     constant_at: dict[tuple[Any, int], int] = field(default_factory=dict)
     specials: dict[str, int] = field(default_factory=dict)
@@ -271,12 +273,16 @@ class _Writer:
         return 2
 
     def _kernel(self, instr: Instr, widths: tuple[int, ...]) -> int:
+        known = self.kernel_of.get((id(instr.form), widths))
+        if known is not None:
+            return known
         rule = instr.form.instruction.arch_rule
         spec = KernelSpec(instr.form, widths, rule(instr.form.params, self.sm) if rule else {})
         index = self.kernel_index.get(spec.key)
         if index is None:
             index = self.kernel_index[spec.key] = len(self.kernels)
             self.kernels.append(spec)
+        self.kernel_of[id(instr.form), widths] = index
         return index
 
     def _record(self, instr: Instr) -> None:
@@ -288,8 +294,12 @@ class _Writer:
         self.memory.append(self._access(instr))
 
     def _parts(self, register: VReg) -> tuple[int, ...]:
-        at = self._place(register)
-        return tuple(at + PLANE_BYTES * half for half in range(max(1, register.type.planes)))
+        found = self.parts.get(register.index)
+        if found is None:
+            at = self._place(register)
+            found = tuple(at + PLANE_BYTES * half for half in range(max(1, register.type.planes)))
+            self.parts[register.index] = found
+        return found
 
     def _access(self, instr: Instr) -> MemoryAccess | None:
         entry = instr.form.instruction

@@ -109,14 +109,39 @@ class Instr:
 
     def destinations(self) -> list[VReg]:
         """Registers this instruction writes."""
-        return [r for o in self.form.operands if o.is_destination for r in registers_of(self.args.get(o.name))]
+        return _registers(self.args, _operand_names(self.form)[0])
 
     def sources(self) -> list[VReg]:
         """Registers this instruction reads, its guard included."""
-        out = [r for o in self.form.operands if not o.is_destination for r in registers_of(self.args.get(o.name))]
+        out = _registers(self.args, _operand_names(self.form)[1])
         if self.guard is not None:
             out.append(self.guard.register)
         return out
+
+
+_Names = tuple[tuple[str, ...], tuple[str, ...]]
+_names_of: dict[int, tuple[_Names, Form]] = {}
+
+
+def _operand_names(form: Form) -> _Names:
+    """Names of a form's destinations and sources. (Lowering asks a dozen times an instruction.)"""
+    try:
+        return _names_of[id(form)][0]
+    except KeyError:
+        names = tuple(o.name for o in form.destinations), tuple(o.name for o in form.sources)
+        _names_of[id(form)] = (names, form)  # kept alive, so no other form can have its identity
+        return names
+
+
+def _registers(args: dict[str, Arg], names: tuple[str, ...]) -> list[VReg]:
+    out: list[VReg] = []
+    for name in names:
+        arg = args.get(name)
+        if type(arg) is VReg:
+            out.append(arg)
+        elif arg is not None:
+            out += registers_of(arg)
+    return out
 
 
 def registers_of(arg: Arg) -> list[VReg]:

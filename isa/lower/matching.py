@@ -38,6 +38,37 @@ def names_in(operands: tuple[ast.Operand, ...]) -> Iterator[str]:
 
 def match_operands(form: Form, given: tuple[ast.Operand, ...]) -> dict[str, ast.Operand | None] | Mismatch:
     """Pair the text's operands with a form's, or say why they do not fit."""
+    plain = _plain_counts(form)
+    if plain is not None and len(plain) == len(given):
+        for wanted, operand in zip(plain.values(), given, strict=True):
+            kind = type(operand)
+            if wanted == 1 if kind in _SCALARS else wanted == _ADDRESS if kind is ast.Address else False:
+                continue
+            if kind is not ast.Vector or len(operand.elements) != wanted:  # type: ignore[union-attr]
+                break
+        else:
+            return dict(zip(plain, given, strict=True))
+    return _match_slowly(form, given)
+
+
+_SCALARS = frozenset({ast.Name, ast.Immediate, ast.Not, ast.Offset})
+_ADDRESS = -1
+_plain: dict[int, tuple[dict[str, int] | None, Form]] = {}
+
+
+def _plain_counts(form: Form) -> dict[str, int] | None:
+    """Registers of each operand (-1 for an address) of a form that takes exactly these; None for other forms."""
+    try:
+        return _plain[id(form)][0]
+    except KeyError:
+        entry = form.instruction
+        simple = not entry.hidden and entry.immediates is None and not any(o.is_optional or o.paired for o in form.operands)
+        counts = {o.name: _ADDRESS if o.is_address else o.count for o in form.operands} if simple else None
+        _plain[id(form)] = (counts, form)  # kept alive, so no other form can have its identity
+        return counts
+
+
+def _match_slowly(form: Form, given: tuple[ast.Operand, ...]) -> dict[str, ast.Operand | None] | Mismatch:
     out: dict[str, ast.Operand | None] = {}
     queue = list(given)
     specs = tuple(o for o in form.operands if o.name not in form.instruction.hidden)

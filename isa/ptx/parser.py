@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 
+from isa.collector import uncollected
 from isa.errors import TcsimError
 
 from . import directives
@@ -36,7 +37,8 @@ def parse(text: str, *, path: str | None = None) -> Module:
     text = text.rstrip("\0")
     cursor = Cursor(text, path)
     _refuse_binary(cursor)
-    return _ModuleParser(cursor).parse()
+    with uncollected():
+        return _ModuleParser(cursor).parse()
 
 
 def parse_file(path: str | os.PathLike[str]) -> Module:

@@ -57,10 +57,11 @@ _cache: dict[int, tuple[Form, Op]] = {}
 
 def op_of(form: Form) -> Op:
     """The descriptor of a form."""
-    found = _cache.get(id(form))
-    if found is None or found[0] is not form:
-        found = _cache[id(form)] = (form, _describe(form))
-    return found[1]
+    try:
+        return _cache[id(form)][1]
+    except KeyError:
+        _cache[id(form)] = (form, _describe(form))  # kept alive, so no other form can have its identity
+        return _cache[id(form)][1]
 
 
 def _describe(form: Form) -> Op:

@@ -66,7 +66,7 @@ class _Finder:
         self.joined: set[int] = set()  # instructions that write the register of a join themselves
         self.is_pressed = False
         self._needed: dict[int, set[int]] = {}
-        self._counted: dict[int, int] = {}
+        self._counted: dict[int, int] | None = None
         self._before: list[list[int]] = [[] for _ in self.regions.parent]
         for source, targets in enumerate(self.regions.successors):
             for target in targets:
@@ -186,12 +186,13 @@ class _Finder:
 
     def _alive(self, region: int) -> int:
         """How many values are needed from the start of a region on that were there before it."""
-        found = self._counted.get(region)
-        if found is None:
-            homes = ((self.regions.of[source], {use.region for use in uses}) for source, uses in self.uses.items())
-            found = sum(home != region and region in self._live_in(places - {home}, home) for home, places in homes)
-            self._counted[region] = found
-        return found
+        if self._counted is None:
+            self._counted = {}
+            for source, uses in self.uses.items():
+                home = self.regions.of[source]
+                for place in self._live_in({use.region for use in uses} - {home}, home) - {home}:
+                    self._counted[place] = self._counted.get(place, 0) + 1
+        return self._counted.get(region, 0)
 
     def _uses_of(self, value: Value) -> list[_Use]:
         if value.kind == DEF:
