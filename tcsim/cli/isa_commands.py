@@ -14,13 +14,18 @@ import tcsim
 from isa import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.errors import TcsimError
 from isa.spec.registry import Form, Instruction, ResolvedOperand, all_instructions, by_base, find
+from isa.spec.support import ISA_VERSION, public_instructions, state_of_form, state_of_instruction
+from isa.spec.support import entries as isa_entries
+from isa.spec.support import missing as isa_missing
 from isa.tensor import MmaForm
 from isa.tensor.forms import FORMS
 from isa.tensor.rules import ARCHITECTURES
+from isa.tensor.scaled_forms import KIND_FORMS
 from isa.tensor.wgmma_forms import WGMMA_FORMS
 from tcsim.arch import arch_names, find_arch, find_timing
 from tcsim.numerics.describe import arithmetic_lines, machine_code, status_letters
 from tcsim.numerics.instructions import find_form_by_name, nearest_names
+from tcsim.numerics.support_page import BADGES, first_target, support_page
 from tcsim.timing.operations import Costs
 
 __all__ = ["app"]
@@ -34,30 +39,49 @@ _RECORDINGS = Path(tcsim.__file__).parents[1] / "traces"
 def list_(
     text: Annotated[str, typer.Argument(help="only instructions whose form contains this")] = "",
     operand: Annotated[str, typer.Option("--type", help="tensor-core forms with operands of this type, such as s8")] = "",
+    missing: Annotated[bool, typer.Option("--missing", help="what the PTX ISA has and tcsim does not execute")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="the support matrix as a page of docs/")] = False,
 ) -> None:
-    """Every instruction form that tcsim executes: {..} may be left out, <..> is a choice.
+    """Every instruction form that tcsim executes, and how it is known: {..} may be left out, <..> is a choice.
 
-    With --type, each tensor-core form by itself, and how its arithmetic is known on each architecture.
+    With --type, each tensor-core form by itself, and how its arithmetic is known on each architecture. With --missing, the
+    instructions of the PTX ISA 9.0 that are refused.
     """
-    shown = _list_tensor_forms(text, operand) if operand else _list_instructions(text)
+    if markdown:
+        typer.echo(support_page(), nl=False)
+        return
+    if missing:
+        shown = _list_missing(text)
+    else:
+        shown = _list_tensor_forms(text, operand) if operand else _list_instructions(text)
     if not shown:
         what = f"{text!r}" + (f" and has {operand!r} operands" if operand else "")
         raise TcsimError(f"no instruction form contains {what}; 'tcsim isa list' shows all")
 
 
 def _list_instructions(text: str) -> int:
-    shown = 0
-    for entry in sorted(all_instructions(), key=lambda e: (e.section_key, e.pattern.base)):
-        spelling = entry.pattern.spell()
-        if text in spelling:
-            typer.echo(f"{entry.section:14} sm_{entry.sm:<4} {spelling}")
-            shown += 1
-    return shown
+    chosen = [e for e in public_instructions() if text in e.pattern.spell()]
+    if chosen:
+        typer.echo(f"{', '.join(f'{badge} {name}' for name, badge in BADGES.items() if name != 'refused')}")
+    for entry in sorted(chosen, key=lambda e: (e.section_key, e.pattern.base)):
+        target = first_target(entry)
+        typer.echo(f"{entry.section:14} {target:8} {BADGES[state_of_instruction(entry).name]:4} {entry.pattern.spell()}")
+    return len(chosen)
+
+
+def _list_missing(text: str) -> int:
+    absent = [entry for entry in isa_missing() if text in entry.name]
+    for entry in absent:
+        typer.echo(f"{entry.section:12} {entry.name}")
+    if absent:
+        every = len(list(isa_entries()))
+        typer.echo(f"{len(absent)} of {every} instructions of the PTX ISA {ISA_VERSION} are refused, by name and place")
+    return len(absent)
 
 
 def _list_tensor_forms(text: str, operand: str) -> int:
     every = (*(form for forms in FORMS.values() for form in forms), *(form for form in WGMMA_FORMS if form.n == 64))
-    forms = [form for form in every if operand in (form.a, form.b) and text in str(form)]
+    forms = [form for form in (*every, *KIND_FORMS) if operand in (form.a, form.b) and text in str(form)]
     if forms:
         typer.echo("V verified on hardware, P published, H hypothesis, - no such form")
         typer.echo(f"{'':58}{''.join(f'{sm:>5}' for sm in ARCHITECTURES)}")
@@ -120,6 +144,9 @@ def _registered(form: MmaForm) -> Form:
     """The registry's entry for a tensor-core form."""
     if form.instruction.startswith("wgmma"):
         return find(str(form))[0][0]
+    if form.kind:
+        opcode = str(form).replace(".sync.", ".sync.aligned.").replace("mma.sp.", "mma.sp::ordered_metadata.")
+        return find(opcode)[0][0]
     word = ".mma" if form.instruction == "wmma" else ""
     types = (form.d, form.c) if form.instruction == "wmma" and form.a == "f16" else (form.d, form.a, form.b, form.c)
     more = [form.rounding, "satfinite" * form.satfinite, *types, form.bit_operation, "popc" * bool(form.bit_operation)]
@@ -149,7 +176,7 @@ def _show_form(found: Form, form: MmaForm | None) -> None:
             typer.echo("  machine code (ptxas 13.0; moves, addresses and integer additions left out):")
             _indented([f"{', '.join(f'sm_{sm}' for sm in sms)}: {text}" for sms, text in code.items()])
     else:
-        typer.echo(f"  how it is known: {_provenance(found.name)}")
+        typer.echo(f"  how it is known: {_provenance(found)}")
     typer.echo(f"  timing class {entry.timing_class(found.params)}")
     _indented(_costs(entry.timing_class(found.params)))
     typer.echo("")
@@ -190,13 +217,13 @@ def _costs(timing_class: str) -> list[str]:
 
 @cache
 def _recorded() -> dict[frozenset[str], str]:
-    """What the recordings that come with the checkout say about scalar forms; an installed package has none."""
+    """What the recordings that come with the checkout say about every operand of a form; an installed package has none."""
     found: dict[frozenset[str], str] = {}
-    for name in _arrays("scalar/scalar.npz"):
-        found[_words(name)] = "verified on hardware: traces/scalar, every result that an H200 gave for adversarial operands"
-    for name in _arrays("mufu/hashes.npz"):
-        if " " not in name:
-            found[_words(name)] = "verified on hardware: traces/mufu, hashes of an H200's results for every input there is"
+    for folder in ("mufu", "scalar"):
+        for name in _arrays(f"{folder}/hashes.npz"):
+            if " " not in name:
+                what = f"traces/{folder}, hashes of an H200's results for every operand there is"
+                found[_words(name)] = f"verified on hardware: {what}"
     return found
 
 
@@ -213,8 +240,17 @@ def _words(opcode: str) -> frozenset[str]:
     return frozenset(opcode.split(".")) - {"rn"}
 
 
-def _provenance(name: str) -> str:
-    return _recorded().get(_words(name), "PTX ISA; no recording of this form alone comes with this copy")
+_KNOWN = {
+    "hardware": "verified on hardware: ",
+    "published": "published, not checked here: ",
+    "specification": "by specification: ",
+    "hypothesis": "hypothesis: ",
+}
+
+
+def _provenance(found: Form) -> str:
+    state = state_of_form(found)
+    return _recorded().get(_words(found.name), _KNOWN[state.name] + state.source)
 
 
 # ------------------------------------------------------------------------------------------------------------- nearest

@@ -63,6 +63,11 @@ def rule_text(rule: Rule, k: int) -> str:
         f"aligned to the largest exponent{floor}, each term cut to {rule.fraction_bits} bits below it, summed, "
         f"rounded to {ends}"
     )
+    if rule.method == "fused_groups":
+        return f"exact sums of 16 products, times their two scales, and the accumulator: {step}"
+    if rule.method == "fused_scaled":
+        count = min(rule.products, k)
+        return f"exponents of products raised by those of their scales; steps of {count} and the accumulator: {step}"
     if rule.method == "fused_halves":
         return f"two steps (k mod 4 in {{0, 1}} from +0, then {{2, 3}}): {step}; then + C to nearest even"
     return f"steps of {min(rule.products, k)} products and the accumulator: {step}"

@@ -17,6 +17,8 @@ from isa.tensor import MMA_FORMS, MmaForm, NoFormError, NoRuleError, Rule, make_
 from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
 from isa.tensor.forms import FORMS
 from isa.tensor.rules import ARCHITECTURES
+from isa.tensor.scaled_forms import KIND_FORMS
+from isa.tensor.scaled_plans import make_kind_plan
 from isa.tensor.wgmma_forms import WGMMA_FORMS
 from isa.tensor.wgmma_plans import wgmma_rule
 from tcsim.arch import find_arch
@@ -72,6 +74,8 @@ class TensorInstruction(Struct, frozen=True):
 
 
 def _short(form: MmaForm) -> str:
+    if form.kind:
+        return str(form).replace(".sync.", ".").replace(".row.col.", ".")
     saturate = ".satfinite" if form.satfinite else ""
     rounding = f".{form.rounding}" if form.rounding else ""
     if form.instruction.startswith("wgmma"):
@@ -111,7 +115,7 @@ def _key(text: str) -> Key | None:
 @cache
 def _forms() -> dict[Key, MmaForm]:
     found: dict[Key, MmaForm] = {}
-    for form in (*(form for forms in FORMS.values() for form in forms), *WGMMA_FORMS):
+    for form in (*(form for forms in FORMS.values() for form in forms), *WGMMA_FORMS, *KIND_FORMS):
         key = _key(_short(form))
         assert key is not None
         found[key] = form
@@ -126,7 +130,7 @@ def find_form_by_name(text: str) -> MmaForm | None:
 
 def instruction_names(sm: int | None = None) -> list[str]:
     """The short names of all instructions but sparse ones, or of those that an architecture has. Of ``wgmma`` with n 64."""
-    shown = [form for form in _forms().values() if not form.is_sparse and form.sm <= (sm or form.sm)]
+    shown = [form for form in _forms().values() if not form.is_sparse and not form.scale_vec and form.sm <= (sm or form.sm)]
     return [_short(form) for form in shown if not _is_wgmma(form) or (form.n == 64 and sm in (None, 90))]
 
 
@@ -177,6 +181,11 @@ def find_instruction(text: str, device: str | Device = "h200") -> TensorInstruct
             f"{_short(form)} exists on sm_90a only, and {name} is sm_{sm} (PTX ISA 9.7.15); nearest there: "
             f"{nearest_names(f'{_short(form)}.{form.d}'.replace('wgmma', 'mma'), sm)}"
         )
+    if form.scale_vec:
+        raise NoFormError(
+            f"{_short(form)}: its operands come with scales, which only a kernel can give; run one, or multiply the scales in "
+            f"and use {nearest_names('mma.m16n8k32.kind::f8f6f4.f32.e4m3.e4m3.f32', 120).split(', ')[0]}"
+        )
     if sm < form.sm:
         raise NoFormError(
             f"{_short(form)} needs sm_{form.sm} or later, and {name} is sm_{sm} (PTX ISA 9.7.14); nearest there: "
@@ -187,7 +196,10 @@ def find_instruction(text: str, device: str | Device = "h200") -> TensorInstruct
 
 def instruction_of(form: MmaForm, sm: int) -> TensorInstruction:
     """A form on an architecture that has it; of a sparse one, what it does to the elements that A stores."""
-    rule = wgmma_rule(form, sm) if _is_wgmma(form) else make_plan(form, sm).rule
+    if _is_wgmma(form):
+        rule = wgmma_rule(form, sm)
+    else:
+        rule = (make_kind_plan(form, sm) if form.kind else make_plan(form, sm)).rule
     return TensorInstruction(_short(form), sm, form.stored_k, form.a, form.b, form.c, form.d, rule, _as_mma(form))
 
 

@@ -36,6 +36,9 @@ _ACCEPTED = {
     "tf32": _Accepted(("float32",), "uint32", ".astype(np.float32)"),
     "e4m3": _Accepted(("float8_e4m3fn",), "uint8", ".astype(ml_dtypes.float8_e4m3fn)"),
     "e5m2": _Accepted(("float8_e5m2",), "uint8", ".astype(ml_dtypes.float8_e5m2)"),
+    "e2m3": _Accepted(("float6_e2m3fn",), "uint8", ".astype(ml_dtypes.float6_e2m3fn)"),
+    "e3m2": _Accepted(("float6_e3m2fn",), "uint8", ".astype(ml_dtypes.float6_e3m2fn)"),
+    "e2m1": _Accepted(("float4_e2m1fn",), "uint8", ".astype(ml_dtypes.float4_e2m1fn)"),
     "f32": _Accepted(("float32",), "uint32", ".astype(np.float32)"),
     "f64": _Accepted(("float64",), "uint64", ".astype(np.float64)"),
     "s32": _Accepted(("int32",), "", ".astype(np.int32)"),
@@ -47,6 +50,7 @@ _ACCEPTED = {
 }
 _RANGES = {"s4": (-8, 7), "u4": (0, 15), "b1": (0, 1)}
 _BITS_OF_S4 = 0xF
+_SMALL = {"e2m3": 6, "e3m2": 6, "e2m1": 4}
 
 
 def to_bits(array: Any, ptx_type: str, what: str, instruction: str) -> NDArray[Any]:
@@ -75,6 +79,8 @@ def to_bits(array: Any, ptx_type: str, what: str, instruction: str) -> NDArray[A
         return (small.view(np.uint8) & _BITS_OF_S4).astype(np.uint32)
     width = values.dtype.itemsize
     unsigned = values.view(f"u{width}") if values.size else values.astype(f"u{width}")
+    if ptx_type in _SMALL and values.size and int(unsigned.max()) >> _SMALL[ptx_type]:
+        raise OperandError(f"{what} has bits above the {_SMALL[ptx_type]} of {ptx_type}: one element a byte, in its low bits")
     return unsigned if width == 8 else unsigned.astype(np.uint32)
 
 

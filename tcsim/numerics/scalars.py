@@ -111,12 +111,25 @@ def _read(value: Any, ptx_type: str, name: str) -> tuple[int, bool]:
         raise OperandError(f"{name} = {value!r} is no number; give numbers, or bits such as 0x3c00") from None
     if ptx_type == "f64":
         return int(np.float64(number).view(np.uint64)), True
+    if ptx_type not in DTYPES and ptx_type != "tf32":
+        bits = _nearest_code(number, ptx_type)
+        return bits, value_of(bits, ptx_type) == number
     stored = encode(np.array([number]), DTYPES["f32" if ptx_type == "tf32" else ptx_type])
     bits = int(stored.view(f"u{stored.itemsize}")[0])
     if ptx_type == "tf32" and math.isfinite(number):  # to nearest even, on the 13 bits that tf32 lacks
         bits = bits + 0xFFF + (bits >> 13 & 1) & ~0x1FFF
     got = value_of(bits, ptx_type)
     return bits, got == number or (math.isnan(got) and math.isnan(number))
+
+
+def _nearest_code(number: float, ptx_type: str) -> int:
+    """The code of a format without infinity and NaN that is nearest, ties to even; beyond them the largest, as ``cvt`` does."""
+    sign = 1 << (_width(ptx_type) - 1)
+    if math.isnan(number):
+        return sign - 1
+    size = abs(number)
+    code = min(range(sign), key=lambda c: (abs(value_of(c, ptx_type) - size) if size < math.inf else -c, c & 1))
+    return code | (sign if math.copysign(1.0, number) < 0 else 0)
 
 
 def _read_integer(value: Any, ptx_type: str, name: str) -> int:
