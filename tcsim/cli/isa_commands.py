@@ -222,7 +222,7 @@ def _recorded() -> dict[frozenset[str], str]:
     for folder in ("mufu", "scalar"):
         for name in _arrays(f"{folder}/hashes.npz"):
             if " " not in name:
-                what = f"traces/{folder}, hashes of an H200's results for every operand there is"
+                what = f"traces/{folder}, hashes of an H200's results for every input there is"
                 found[_words(name)] = f"verified on hardware: {what}"
     return found
 
