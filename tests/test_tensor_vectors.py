@@ -1,13 +1,11 @@
 """Published recordings of tensor cores: 5,000 dot products for each GPU and type.
 
-The file holds recordings of Khattak and Mikaitis (MATLAB-tensor-core, BSD 2-clause): f16, bf16 and tf32 were run
-through ``wmma``, FP8 through ``mma.sync``. It does not come with tcsim; name it in TCSIM_TOOLBOX_VECTORS, or these
-tests are skipped.
+Recordings of Khattak and Mikaitis (``traces/published``): f16, bf16 and tf32 were run through ``wmma``, FP8 through
+``mma.sync``.
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,12 +17,9 @@ from msgspec.structs import replace
 from isa.tensor import Rule, block_dot, find_rule
 from isa.tensor.rules import FAMILIES
 
-BESIDE = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "toolbox_vectors.npz"
-FILE = Path(os.environ.get("TCSIM_TOOLBOX_VECTORS", BESIDE))
+FILE = Path(__file__).resolve().parents[1] / "traces" / "published" / "tensor_cores.npz"
 GPUS = {"V100": 70, "A100": 80, "L40S": 89, "B200": 100}
 TYPES = {"f16": ("f32", "f16"), "bf16": ("f32",), "tf32": ("f32",), "e4m3": ("f32", "f16"), "e5m2": ("f32", "f16")}
-
-pytestmark = pytest.mark.skipif(not FILE.exists(), reason="no recordings: TCSIM_TOOLBOX_VECTORS names no file")
 
 
 @dataclass(frozen=True)
