@@ -13,6 +13,7 @@ from isa.lower import lower, unsupported_in
 from isa.program import Program
 from isa.ptx import link, parse
 from isa.sass.cubin import is_machine_code
+from isa.sass.toolchain import AssemblerError
 from tcsim.compile import compile_cuda, looks_like_ptx
 from tcsim.device import Device, current_device
 from tcsim.errors import LaunchError, TcsimError, UnsupportedWarning
@@ -262,15 +263,19 @@ class Function:
 
     @property
     def program(self) -> Program:
-        """The lowered program for the current device: of PTX, or of machine code if the device runs that (a launch that is
-        timed always runs PTX).
+        """The lowered program for the current device: of PTX, or of machine code if the device runs that. A launch that is timed
+        runs machine code wherever it can be had, unless its profiler wants PTX.
         """
-        device = current_device()
-        if device.execute == "machine" and active_profiler() is None and not self.module.is_machine_code:
+        device, profiler = current_device(), active_profiler()
+        program = None
+        if profiler is not None and profiler.code == "machine" and not self.module.is_machine_code:
+            try:
+                program = self.module.machine_program(self.name, device.arch.sm)
+            except AssemblerError as problem:
+                profiler.missing = str(problem)
+        elif profiler is None and device.execute == "machine" and not self.module.is_machine_code:
             program = self.module.machine_program(self.name, device.arch.sm)
-            if program is not None:
-                return program
-        return self.module.program(self.name, device.arch.sm)
+        return program if program is not None else self.module.program(self.name, device.arch.sm)
 
     @property
     def notes(self) -> tuple[str, ...]:

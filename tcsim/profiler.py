@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar, Token
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from isa.program import Program
     from tcsim.arch import Timing
     from tcsim.execute.cta import Geometry
     from tcsim.launch.launch import Launch
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Profiler", "active_profiler"]
 
-TIMED = "PTX, priced by a table of what ptxas usually makes of it"
+TIMED_PTX = "PTX, priced by a table of what ptxas usually makes of it"
+TIMED_MACHINE = "machine code with its control bits"
 
 
 class Profiler:
@@ -31,11 +33,22 @@ class Profiler:
 
     ``launches``: a :class:`~tcsim.profile.LaunchProfile` each, in order; a launch that fails leaves none.
     ``observers``: told of every issue, stall and access as they happen (:class:`~tcsim.timing.observer.Observer`).
-    ``timing``: tables to use instead of the device's, for what-if studies. Caches are cold at every launch, as Nsight
+    ``timing``: tables to use instead of the device's, for what-if studies. ``engine``: ``"compiled"``, or ``"simpy"``, the
+    readable one, which runs in any case if there are observers; both give the same numbers. ``code``: ``"machine"`` times the
+    machine code that ptxas makes of the PTX, wherever that can be had and executed, ``"ptx"`` never does. Caches are cold at every launch, as Nsight
     Compute makes them. Profilers nest; the innermost one times a launch.
     """
 
-    def __init__(self, observers: Sequence[Observer] = (), *, timing: Timing | None = None) -> None:
+    def __init__(
+        self,
+        observers: Sequence[Observer] = (),
+        *,
+        timing: Timing | None = None,
+        engine: Literal["compiled", "simpy"] = "compiled",
+        code: Literal["machine", "ptx"] = "machine",
+    ) -> None:
+        self.engine, self.code = engine, code
+        self.missing = ""  # why there is no machine code, where there is none
         self.launches: list[LaunchProfile] = []
         self._observers = tuple(observers)
         self._timing = timing
@@ -77,6 +90,7 @@ class Profiler:
             residency,
             self._observers,
             progress,
+            self.engine,
         )
         program = launch.loaded.program
         self.launches.append(
@@ -93,8 +107,8 @@ class Profiler:
                 stalls=stall_totals(timed),
                 warp_cycles=timed.counters.warp_cycles,
                 instructions=_source_view(timed),
-                timed=TIMED,
-                notes=_notes(program.registers_per_thread),
+                timed=TIMED_MACHINE if program.control else TIMED_PTX,
+                notes=_notes(program, self.missing),
             )
         )
         return int(timed.counts[:, 0].sum())
@@ -108,16 +122,24 @@ def active_profiler() -> Profiler | None:
     return _active.get()
 
 
-def _notes(registers: int) -> tuple[str, ...]:
+def _notes(program: Program, missing: str) -> tuple[str, ...]:
+    cold = "caches and address translation are cold at the start of the launch"
+    if program.control:
+        return (cold,)
+    why = (f"no machine code: {missing}",) if missing else ()
     return (
-        f"{registers} registers per thread is an estimate from liveness; ptxas may use more or fewer, and then "
+        *why,
+        f"{program.registers_per_thread} registers per thread is an estimate from liveness; ptxas may use more or fewer, and then "
         "the occupancy differs",
-        "caches and address translation are cold at the start of the launch",
+        cold,
     )
 
 
 def _source_view(run: TimedRun) -> tuple[InstructionProfile, ...]:
+    from tcsim.timing.hierarchy import L1_HITS, SECTORS, WAVEFRONTS
+
     program, counters, width = run.table.program, run.counters, len(STALL_REASONS)
+    events = run.memories.events.tolist()
     rows = []
     for entry in run.table.entries:
         pc, loc = entry.pc, program.locs[entry.pc]
@@ -135,9 +157,9 @@ def _source_view(run: TimedRun) -> tuple[InstructionProfile, ...]:
                 threads=int(run.counts[pc, 2]),
                 issued=stalls[0],
                 stalls={reason: cycles for reason, cycles in zip(STALL_REASONS, stalls, strict=True) if cycles},
-                sectors=counters.sectors[pc],
-                l1_hits=counters.l1_hits[pc],
-                wavefronts=counters.wavefronts[pc],
+                sectors=events[pc][SECTORS],
+                l1_hits=events[pc][L1_HITS],
+                wavefronts=events[pc][WAVEFRONTS],
             )
         )
     return tuple(rows)

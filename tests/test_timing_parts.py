@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
+
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,20 +14,31 @@ from timing_support import H200
 
 from tcsim.arch import find_arch
 from tcsim.arch.timing_spec import L1 as L1Spec
-from tcsim.arch.timing_spec import LaunchCosts
+from tcsim.arch.timing_spec import L2Capacity, LaunchCosts
 from tcsim.errors import DeviceError
 from tcsim.profile import STALL_REASONS
+from tcsim.timing.arrays import ArrayTable
 from tcsim.timing.barriers import CtaBarriers
-from tcsim.timing.dram import Dram
-from tcsim.timing.l1 import L1, lines_of, port_cycles
-from tcsim.timing.l2 import L2, SmPort
+from tcsim.timing.hierarchy import (
+    DRAM_READ,
+    DRAM_WRITTEN,
+    FABRIC_SECTORS,
+    L1_HITS,
+    READ_HITS,
+    READ_SECTORS,
+    Hierarchy,
+    new_hierarchy,
+    serve,
+)
+from tcsim.timing.l2 import _home, l2_read, l2_write
+from tcsim.timing.lru import LRU_ARRAYS, find, new_lru, put, touch
+from tcsim.timing.lsu import atomic_part, load_part, store_part
 from tcsim.timing.pipes import Pipe, Queue
-from tcsim.timing.queueing import Server
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
-from tcsim.timing.shared_memory import SharedMemory, carve_out
-from tcsim.timing.stream import Piece
+from tcsim.timing.shared_memory import carve_out
+from tcsim.timing.stream import new_buffers
 from tcsim.timing.tensor_core import tensor_kind
-from tcsim.timing.translation import Translation
+from tcsim.timing.translation import translation_wait
 from tcsim.timing.units import TICKS, cycles_of_ns, ns_of_cycles, ticks_of_bytes, ticks_of_rate
 from tcsim.timing.warp import ALL_COPIES, Warp
 from tcsim.timing.work_distributor import WorkDistributor
@@ -74,12 +89,8 @@ def test_a_queue_holds_its_depth(depth: int, services: list[int]) -> None:
 
 
 def test_a_server_serves_in_order_and_idles() -> None:
-    server = Server()
-    assert server.serve(100, 10) == 10
-    assert server.serve(100, 10) == 20
-    assert server.serve(105, 10) == 25
-    assert server.serve(1000, 10) == 10
-    assert server.busy == 40
+    servers = np.zeros(1, np.int64)
+    assert [serve(servers, 0, asked, 10) - asked for asked in (100, 100, 105, 1000)] == [10, 20, 25, 10]
 
 
 class _Place:
@@ -116,93 +127,141 @@ def test_counted_barriers_count_whole_warps() -> None:
     assert barriers.arrive(3, 64, second, 0xFFFFFFFF, True) == (True, [second])  # type: ignore[arg-type]
 
 
-def new_l2(capacity: int = 1 << 20) -> tuple[L2, Dram]:
-    dram = Dram(H200.dram, HZ)
-    return L2(H200.chip.l2, capacity, dram, Translation(H200.chip.translation, HZ), HZ), dram
+def cold(*, l1_lines: int = 64, l2_lines: int = 1 << 13, merging: int = 0) -> Hierarchy:
+    """Cold memories for 32 SMs: L1s of so many lines, L2 partitions of so many; ``merging``: SMs of a request coalescer."""
+    chip = msgspec.structs.replace(H200.chip, l2=msgspec.structs.replace(H200.chip.l2, merging_sms=merging))
+    capacity = L2Capacity(bytes=2 * 128 * l2_lines, source="test")
+    timing = msgspec.structs.replace(H200, chip=chip, l2_capacity=capacity)
+    return new_hierarchy(find_arch("h200"), timing, 4, l1_lines * 128, 32)
+
+
+NEAR, FAR = 0, H200.chip.l2.sms_in_turn  # SMs next to the first and to the second partition
+
+
+def lines_at_home(h: Hierarchy, partition: int) -> Iterator[int]:
+    return (line for line in range(1 << 20) if int(_home(h.address, line)) == partition)
+
+
+def read(h: Hierarchy, line: int, mask: int, now: int, sm: int = NEAR) -> int:
+    """Cycles until sectors are there."""
+    return int(l2_read(h.address, sm, line, mask, now, now)) - now
 
 
 def test_l2_hits_are_faster_than_misses_and_dirty_lines_are_written_back() -> None:
-    l2, dram = new_l2(capacity=2 * 8 * 128)  # 8 lines a partition
-    port = SmPort(0)
-    miss = l2.read(port, 1000, 15, 0)
-    hit = l2.read(port, 1000, 15, 100_000)
+    h = cold(l2_lines=8)
+    line, *others = itertools.islice(lines_at_home(h, 0), 41)
+    miss, hit = read(h, line, 15, 0), read(h, line, 15, 100_000)
     assert miss - hit >= cycles_of_ns(H200.dram.latency_ns, HZ)
     assert hit == pytest.approx(cycles_of_ns(H200.chip.l2.hit_ns, HZ), abs=6)
-    assert (l2.read_sectors, l2.read_hits, dram.bytes_read) == (8, 4, 128)
-    l2.write(port, 1000, 3, 200_000)
-    assert dram.bytes_written == 0
-    for line in range(2000, 2040):
-        l2.write(port, line, 0, 300_000)
-    assert dram.bytes_written == 64
+    assert [h.totals[n] for n in (READ_SECTORS, READ_HITS, DRAM_READ)] == [8, 4, 128]
+    l2_write(h.address, NEAR, line, 3, 0, 200_000, 200_000)
+    assert h.totals[DRAM_WRITTEN] == 0
+    for other in others:
+        l2_write(h.address, NEAR, other, 0, 0, 300_000, 300_000)
+    assert h.totals[DRAM_WRITTEN] == 64
 
 
 def test_dram_fills_two_sectors_at_a_time() -> None:
-    l2, dram = new_l2()
-    l2.read(SmPort(0), 5, 1, 0)
-    assert dram.bytes_read == 64
-    l2.read(SmPort(0), 5, 2, 100_000)  # came along
-    assert dram.bytes_read == 64
-    l2.read(SmPort(0), 5, 4, 100_000)
-    assert dram.bytes_read == 128
+    h = cold()
+    read(h, 5, 1, 0)
+    assert h.totals[DRAM_READ] == 64
+    read(h, 5, 2, 100_000)  # came along
+    assert h.totals[DRAM_READ] == 64
+    read(h, 5, 4, 100_000)
+    assert h.totals[DRAM_READ] == 128
 
 
 def test_a_line_on_its_way_is_waited_for() -> None:
-    l2, _ = new_l2()
-    first = l2.read(SmPort(0), 7, 15, 0)
-    second = l2.read(SmPort(0), 7, 15, 10)
+    h = cold()
+    first, second = read(h, 7, 15, 0), read(h, 7, 15, 10)
     assert second >= first - 10 - 4  # less the transfer to the first SM
 
 
 def test_far_lines_are_copied_to_the_near_partition_until_someone_stores() -> None:
-    l2, _ = new_l2()
-    line = next(n for n in range(100) if l2._place(n)[0] == 1)
-    near, far = SmPort(1), SmPort(0)
-    l2.read(near, line, 15, 0)
-    first = l2.read(far, line, 15, 100_000)
-    again = l2.read(far, line, 15, 200_000)
+    h = cold()
+    line = next(lines_at_home(h, 1))
+    read(h, line, 15, 0, FAR)
+    first, again = read(h, line, 15, 100_000), read(h, line, 15, 200_000)
     assert first - again == pytest.approx(cycles_of_ns(H200.chip.l2.far_ns, HZ), abs=4)
-    assert l2.fabric_sectors == 4
-    l2.write(near, line, 15, 300_000)
-    l2.read(far, line, 15, 400_000)
-    assert l2.fabric_sectors == 8
+    assert h.totals[FABRIC_SECTORS] == 4
+    l2_write(h.address, FAR, line, 15, 0, 300_000, 300_000)
+    read(h, line, 15, 400_000)
+    assert h.totals[FABRIC_SECTORS] == 8
 
 
-def new_l1(lines: int) -> L1:
-    return L1(H200.chip.l1.latency, lines * 128, new_l2()[0], SmPort(0))
+def test_reads_of_neighbouring_sms_are_merged_while_the_line_is_under_way() -> None:
+    h = cold(merging=4)
+    first = read(h, 7, 15, 0, 0)
+    assert read(h, 7, 3, 100, 1) == first - 100 and h.totals[READ_SECTORS] == 4
+    read(h, 7, 15, 100, 4)  # of another group
+    assert h.totals[READ_SECTORS] == 8
+    read(h, 7, 15, 100_000, 1)  # it has arrived long ago
+    assert h.totals[READ_SECTORS] == 12
+
+
+def test_the_ways_to_and_from_an_sm_have_their_rates() -> None:
+    """128 bytes in at 122 a cycle, a sector out in a cycle and one more for a line written in part, as measured on an H200."""
+    h = cold()
+    for line in range(200):
+        read(h, line, 15, 0)
+    last = [read(h, line, 15, 100_000) for line in range(200)]
+    assert last[-1] - last[0] == pytest.approx(199 * 128 / 122, rel=0.03)
+    for partial, cycles in ((0, 4), (1, 5)):
+        left = [int(l2_write(h.address, 1 + partial, line, 15, partial, 200_000, 200_000)[0]) for line in range(100)]
+        assert left[-1] - left[0] == 99 * cycles
+
+
+def load_hits(h: Hierarchy, sectors: Sequence[int], now: int, cached: bool = True) -> int:
+    words = np.array([len(sectors), 1, *sectors], np.int64)
+    before = int(h.events[0, L1_HITS])
+    load_part(h.address, NEAR, 0, 0, 1, cached, words.ctypes.data, 0, now)
+    return int(h.events[0, L1_HITS]) - before
 
 
 def test_l1_replaces_the_least_recently_used_line() -> None:
-    l1 = new_l1(2)
-    words = [4 * line for line in (10, 11, 10, 12, 10, 11)]
-    hits = [l1.load(words, at, 1, 10_000 * at, 10_000 * at, True)[1] for at in range(len(words))]
-    assert hits == [0, 0, 1, 0, 1, 0]
+    h = cold(l1_lines=2)
+    assert [load_hits(h, [4 * line], 10_000 * n) for n, line in enumerate((10, 11, 10, 12, 10, 11))] == [0, 0, 1, 0, 1, 0]
 
 
 def test_l1_sectors_are_valid_one_by_one_and_stores_do_not_fill() -> None:
-    l1 = new_l1(8)
-    assert l1.load([40, 41], 0, 2, 0, 0, True)[1] == 0
-    assert l1.load([40, 42], 0, 2, 10_000, 10_000, True)[1] == 1
-    assert l1.load([40], 0, 1, 20_000, 20_000, False)[1] == 0  # .cg
-    assert l1.store([80], 0, 1, 30_000, 30_000)[2] == 0
-    assert l1.store([81], 0, 1, 40_000, 40_000)[2] == 1
-    assert l1.load([80], 0, 1, 50_000, 50_000, True)[1] == 0
-    l1.atomic([40], 0, 1, 60_000, 60_000)
-    assert l1.load([40], 0, 1, 70_000, 70_000, True)[1] == 0
+    h = cold(l1_lines=8)
+    assert load_hits(h, [40, 41], 0) == 0
+    assert load_hits(h, [40, 42], 10_000) == 1
+    assert load_hits(h, [40], 20_000, cached=False) == 0  # .cg
+    for n, (sector, hits) in enumerate(((80, 0), (81, 1))):
+        words = np.array([1, 0, sector], np.int64)
+        before = int(h.events[1, L1_HITS])
+        store_part(h.address, NEAR, 0, 1, 1, 4, words.ctypes.data, 0, 30_000 + 10_000 * n)
+        assert int(h.events[1, L1_HITS]) - before == hits
+    assert load_hits(h, [80], 50_000) == 0
+    words = np.array([1, 1, 40], np.int64)
+    atomic_part(h.address, NEAR, 0, 2, 1, 10, words.ctypes.data, 0, 60_000)
+    assert load_hits(h, [40], 70_000) == 0
 
 
-@pytest.mark.parametrize(("stride", "cycles"), [(1, 1), (2, 2), (4, 4), (8, 8)])
-def test_strided_loads_take_the_cycles_measured_on_an_h200(stride: int, cycles: int) -> None:
-    sectors = list(dict.fromkeys(lane * stride * 4 // 32 for lane in range(32)))
-    assert port_cycles(sectors, 0, len(sectors), H200.chip.l1.line_tags) == cycles
-
-
-def test_sectors_are_grouped_by_line() -> None:
-    assert lines_of([0, 1, 3, 8, 9, 2], 0, 6) == [(0, 0b1011), (2, 0b0011), (0, 0b0100)]
+@given(st.lists(st.integers(0, 30), max_size=200), st.integers(1, 9))
+def test_caches_replace_the_least_recently_used_line(lines: list[int], slots: int) -> None:
+    table = ArrayTable(LRU_ARRAYS)
+    new_lru(table, 0, 1, slots)
+    kept: list[int] = []
+    for line in lines:
+        slot = find(table.address, 0, 0, line)
+        assert (slot >= 0) == (line in kept)
+        if slot >= 0:
+            touch(table.address, 0, 0, slot)
+            kept.remove(line)
+        else:
+            put(table.address, 0, 0, line)
+        kept = [*kept, line][-slots:]
 
 
 def test_shared_memory_latency_grows_with_wavefronts() -> None:
-    shared = SharedMemory(H200.chip.shared_memory)
-    assert [shared.latency_of(n) for n in (1, 2, 4)] == [23, 25, 29]
+    took = []
+    for wavefronts in (1, 2, 4):
+        words = np.array([wavefronts, -1], np.int64)
+        h = cold()
+        took.append(int(load_part(h.address, NEAR, 0, 0, 1, True, words.ctypes.data, 0, 0)[1]))
+    assert took == [23, 25, 29]
 
 
 def test_the_carve_out_is_the_smallest_that_holds_the_ctas() -> None:
@@ -214,43 +273,30 @@ def test_the_carve_out_is_the_smallest_that_holds_the_ctas() -> None:
 
 
 def test_the_first_touch_of_a_page_is_paid_once() -> None:
-    translation = Translation(H200.chip.translation, HZ)
+    h = cold()
     walk = cycles_of_ns(H200.chip.translation.first_touch_ns, HZ)
-    assert translation.wait(5, 100) == walk
-    assert translation.wait(6, 150) == walk - 50  # waits for the same walk
-    assert translation.wait(5, 100 + walk) == 0
-    assert translation.wait(5 + (2 << 20) // 128, 1000) == walk
+    assert translation_wait(h.address, 5, 100) == walk
+    assert translation_wait(h.address, 6, 150) == walk - 50  # waits for the same walk
+    assert translation_wait(h.address, 5, 100 + walk) == 0
+    assert translation_wait(h.address, 5 + (2 << 20) // 128, 1000) == walk
 
 
 def test_cp_async_groups_land_in_order() -> None:
-    warp = Warp(None, 0, 0, None, 1, 0)  # type: ignore[arg-type]
+    warp = Warp(None, 0, 0, None, 1, 0, new_buffers(1, 4), 0)  # type: ignore[arg-type]
     for landing in (100, 300, 200):
         warp.copies = landing
         warp.commit_copies()
     assert warp.copies_done(2) == 100
     assert warp.copies_done(1) == 300
-    assert warp.copies_done(5) == 300
+    assert warp.copies_done(5) == 0  # there are not so many
     warp.copies = 900
     assert warp.copies_done(0) == 300  # not committed
     warp.copies = 900
     assert warp.copies_done(ALL_COPIES) == 900
 
 
-def test_pieces_join_and_split_with_their_payload() -> None:
-    import numpy as np
-
-    first = Piece([1, 2], [-1, 0], [7, -1], np.array([1, 2]))
-    second = Piece([3, 4], [0, 2], [8, -1, 9, -1], np.array([3, 4]))
-    both = first.followed_by(second)
-    assert [both.words[at] for at in both.payload if at >= 0] == [7, 8, 9]
-    start, rest = both.split(3)
-    assert (start.pcs, rest.pcs) == ([1, 2, 3], [4])
-    assert rest.words[rest.payload[0]] == 9
-    assert rest.executing.tolist() == [4]
-
-
 def test_ctas_go_to_the_sms_in_turn_then_where_one_ends() -> None:
-    costs = LaunchCosts(overhead=10, dispatch_interval=2.0, cta=5, source="test")
+    costs = LaunchCosts(overhead=10, dispatch_interval=2.0, cta=5, dram_bytes=0, l2_sectors=0, source="test")
     ended = []
     distributor = WorkDistributor(costs, 7, 2, 2, lambda done, total: ended.append((done, total)))
     assert list(distributor.first_wave()) == [(0, 0, 10), (1, 1, 12), (0, 2, 14), (1, 3, 16)]

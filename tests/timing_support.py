@@ -86,7 +86,7 @@ class Timed:
         out = tcsim.zeros(threads, np.uint32)
         buffer = tcsim.asarray(np.zeros(64, np.uint32) if data is None else data)
         self.log = Log()
-        with tcsim.Profiler([self.log], timing=timing) as profiler:
+        with tcsim.Profiler([self.log], timing=timing, code="ptx") as profiler:
             self.function((grid,), (threads,), (out, buffer), shared_mem=shared_mem)
         self.profile: LaunchProfile = profiler.launches[-1]
         self.out, self.buffer = out.get(), buffer.get()

@@ -368,6 +368,8 @@ class _Writer:
             self.pool += [self._register(register, 0, 1, False), add]
         elif control.startswith("barrier"):
             self._barrier(item, control, row)
+        elif item.instruction.base == "DEPBAR":
+            row[EXTRA] = _depbar(operands.get("s"), operands.get("n"))
 
     def _members(self, operand: Operand | None) -> int:
         """The plane of a member mask; -1 for all live lanes."""
@@ -490,6 +492,12 @@ def _more_stack(placed: list[Placed]) -> int:
 
 
 _STACK_POINTER = Register("R", 1)
+
+
+def _depbar(scoreboard: Operand | None, count: Operand | None) -> int:
+    """What a DEPBAR waits for, for the timing model: its scoreboard, plus 8 for each result that may still be outstanding."""
+    number = scoreboard.index if isinstance(scoreboard, Register) else 0
+    return number + 8 * (count.value or 0 if isinstance(count, Immediate) else 0)
 
 
 def _scale(reading: tuple[str, ...]) -> int:

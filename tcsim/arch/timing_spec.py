@@ -22,6 +22,7 @@ __all__ = [
     "L2Capacity",
     "LaunchCosts",
     "Lsu",
+    "MachineOperation",
     "Operation",
     "Pipe",
     "Scheduler",
@@ -39,13 +40,15 @@ class Scheduler(Struct, frozen=True, forbid_unknown_fields=True):
     """The warp schedulers of an SM, one per sub-partition.
 
     ``greedy``: keep issuing the same warp while it can. ``order``: whom to take otherwise. ``guard_delay``: cycles that
-    a predicate needs, beyond its latency as an operand, before it can guard an instruction.
+    a predicate needs, beyond its latency as an operand, before it can guard an instruction. ``jump_interval``: cycles from the
+    target of one jump to that of another, of any warps.
     """
 
     sub_partitions: int
     greedy: bool
     order: Literal["youngest", "oldest"]
     guard_delay: int
+    jump_interval: int
     source: str
 
 
@@ -63,12 +66,15 @@ class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
 
 class LaunchCosts(Struct, frozen=True, forbid_unknown_fields=True):
     """``overhead``: cycles of a launch outside all CTAs. ``dispatch_interval``: cycles from one CTA's dispatch to the
-    next, for the whole chip. ``cta``: cycles from a CTA's dispatch until its warps can issue.
+    next, for the whole chip. ``cta``: cycles from a CTA's dispatch until its warps can issue. ``dram_bytes``, ``l2_sectors``:
+    what a launch reads besides its code and what its threads access.
     """
 
     overhead: int
     dispatch_interval: float
     cta: int
+    dram_bytes: int
+    l2_sectors: int
     source: str
 
 
@@ -91,7 +97,8 @@ class Operation(Struct, frozen=True, forbid_unknown_fields=True):
     of its memory. ``interval``: cycles until its pipe takes another one (of a queued pipe: cycles of address generation
     are in ``Lsu``, and ``port`` says how long the SM's shared data port is busy). ``scoreboard``: the stall reason of
     who waits for its result. ``next_issue``: cycles until the same warp can issue again, stalled by ``pause``.
-    ``active``: cycles that count as activity of its pipe, where that is not the interval (0: the interval).
+    ``active``: cycles that count as activity of its pipe, where that is not the interval (0: the interval). ``stage``: cycles in the address stage
+    (0: as an access).
 
     Where ptxas makes several machine instructions of one: ``slots`` issue slots, or ``times`` repetitions of the
     operation of the class ``made_of``, in a pipeline: the other fields then add to that.
@@ -107,28 +114,64 @@ class Operation(Struct, frozen=True, forbid_unknown_fields=True):
     next_issue: int = 1
     pause: Pause = "wait"
     active: int = 0
+    stage: int = 0
     slots: int = 1
     made_of: str = ""
     times: int = 1
 
 
+class MachineOperation(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a machine instruction costs beyond its control bits, which say how long its warp waits.
+
+    ``opcodes``: what it holds for: an opcode with modifiers, ``HMMA.16816`` (in any order, among others; the entry with the
+    most of them wins), or ``@alu``, all others that the instruction set assigns to that pipe. ``pipe``: where it goes;
+    ``other``: a second pipe that it may take as well. ``interval``: cycles until that pipe takes another one. ``latency``:
+    cycles until the scoreboard that it sets is clear; of an access what it adds to that of its memory. ``scoreboard``: the
+    stall reason of who waits for that. ``read_latency``: cycles until its operands are read. ``port``, ``stage``: cycles on
+    the SM's shared data port, and in its sub-partition's address stage, of what goes there without an access. ``jump``: cycles
+    until the next instruction if that is farther on than the one behind it, ``jump_back`` if it is before that. ``active``: cycles that count as activity of its pipe (0: the
+    interval). ``lane``: of an atomic, thousandths of a nanosecond for each lane on the busiest word.
+    """
+
+    opcodes: tuple[str, ...]
+    pipe: str
+    source: str
+    other: str = ""
+    interval: int = 1
+    latency: int = 0
+    scoreboard: Scoreboard = "wait"
+    read_latency: int = 0
+    port: int = 0
+    stage: int = 0
+    jump: int = 0
+    jump_back: int = 0
+    active: int = 0
+    lane: int = 0
+
+
 class Lsu(Struct, frozen=True, forbid_unknown_fields=True):
-    """The load/store unit: a sub-partition generates addresses every ``address_interval`` cycles."""
+    """The load/store unit. The address stage of a sub-partition holds an access for ``wavefront_interval`` cycles a
+    wavefront and at least ``address_interval``, a store for ``store_interval`` cycles and ``wavefront_interval`` for each
+    register.
+    """
 
     address_interval: int
+    wavefront_interval: int
+    store_interval: int
     source: str
 
 
 class SharedMemory(Struct, frozen=True, forbid_unknown_fields=True):
     """``latency``: cycles of an access of one wavefront. ``wavefront_latency``: cycles that each further one adds to
     it; the port serves one a cycle. ``atomic_latency``: cycles that an atomic adds. ``barrier_release``: cycles from
-    the last arrival at a CTA barrier until its warps can issue.
+    the last arrival at a CTA barrier until its warps can issue; the SM takes an arrival every ``barrier_interval`` cycles.
     """
 
     latency: int
     wavefront_latency: int
     atomic_latency: int
     barrier_release: int
+    barrier_interval: int
     source: str
 
 
@@ -153,7 +196,10 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     in all. ``hit_ns``: what a hit in the near partition takes beyond the L1. ``far_ns``: what going to the other
     partition adds. ``requests_per_second``: requests (each of up to a line) that all slices serve together; at
     ``clock_hz`` a slice could take one a cycle, which Nsight Compute's percentages refer to. ``port_bytes``: bytes a
-    cycle between an SM and the L2, each way. ``atomic_ns``: how long a slice is busy with an atomic to one sector.
+    cycle from the L2 to an SM; an SM asks for one line a cycle, and sends a sector a cycle and one more for each line that it
+    writes in part. ``atomic_ns``: how long a slice is busy with an atomic on one sector, ``atomic_lane_ns`` for each lane on
+    one word. ``merging_sms``: SMs in a row whose reads of a line that is under way for one of them are merged in front of the L2
+    (0: none are).
     """
 
     partitions: int
@@ -165,6 +211,8 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     clock_hz: int
     port_bytes: int
     atomic_ns: float
+    atomic_lane_ns: float
+    merging_sms: int
     source: str
 
 
@@ -177,7 +225,7 @@ class Translation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Chip(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a die does in how many cycles. ``pipes`` by name."""
+    """What a die does in how many cycles. ``pipes`` by name. ``operations``: of PTX, ``machine``: of machine code."""
 
     name: str
     scheduler: Scheduler
@@ -190,6 +238,7 @@ class Chip(Struct, frozen=True, forbid_unknown_fields=True):
     translation: Translation
     pipes: dict[str, Pipe]
     operations: tuple[Operation, ...]
+    machine: tuple[MachineOperation, ...]
 
 
 class Clocks(Struct, frozen=True, forbid_unknown_fields=True):
@@ -208,13 +257,15 @@ class L2Capacity(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Dram(Struct, frozen=True, forbid_unknown_fields=True):
     """Device memory: ``bytes_per_second`` is what a stream reaches over all ``channels``, ``peak_bytes_per_second``
-    what the data sheet says; ``latency_ns`` is what a miss adds to an L2 hit; a fill brings ``fill_bytes``.
+    what the data sheet says; ``latency_ns`` is what a miss adds to an L2 hit in the near partition, ``far_latency_ns`` in
+    the far one; a fill brings ``fill_bytes``.
     """
 
     channels: int
     bytes_per_second: float
     peak_bytes_per_second: float
     latency_ns: float
+    far_latency_ns: float
     fill_bytes: int
     source: str
 

@@ -24,16 +24,21 @@ from isa.machine import (
     WINDOW_BITS,
 )
 from isa.program import OPERANDS, Program
+from tcsim.execute.barriers import popcount
 
-__all__ = ["MAX_WORDS", "access_table", "describe", "tile_table", "wavefronts"]
+__all__ = ["MAX_WORDS", "access_table", "describe", "load_wavefronts", "tile_table", "wavefronts"]
 
 SECTOR_BITS = 5
 BANKS = 32
-MAX_WORDS = 8 * 66
+MAX_WORDS = 8 * 67
 """Payload words that one instruction can need: a tile of eight registers, each touching up to two sectors a lane."""
 
-# Columns of the access table. TILE: row of the tile table, or -1. SCALE, UNIFORM: as of MemoryAccess.
-SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE, SCALE, UNIFORM = range(11)
+# Columns of the access table. TILE: row of the tile table, or -1. SCALE, UNIFORM: as of MemoryAccess. WHAT: see below.
+SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE, SCALE, UNIFORM, WHAT = range(12)
+COLUMNS = 12
+
+LOAD, STORE, ATOMIC, MATRIX = range(4)
+"""What an access does, as far as its wavefronts differ."""
 
 # Columns of the tile table; then the steps of rows and, MAX_STEPS further, of columns.
 T_REGISTERS, T_ELEMENTS, T_BITS, T_ROW_MAJOR, T_STRIDE_OPERAND, T_STRIDE, T_COUNT, T_STEPS = range(8)
@@ -41,8 +46,8 @@ MAX_STEPS = 16
 
 
 def access_table(program: Program) -> NDArray[np.int32]:
-    """The memory accesses of a program as integers, int32 [n, 11]; SPACE is -1 where there is none."""
-    table = np.full((len(program.code), UNIFORM + 1), -1, np.int32)
+    """The memory accesses of a program as integers, int32 [n, COLUMNS]; SPACE is -1 where there is none."""
+    table = np.full((len(program.code), COLUMNS), -1, np.int32)
     tiles = 0
     for pc, access in enumerate(program.memory):
         if access is None:
@@ -57,11 +62,17 @@ def access_table(program: Program) -> NDArray[np.int32]:
             access.rows,
             program.code[pc, OPERANDS],
         )
-        table[pc, SCALE:] = access.scale, access.uniform
+        table[pc, SCALE:] = access.scale, access.uniform, _what(access.kind)
         if access.tile is not None:
             table[pc, TILE] = tiles
             tiles += 1
     return table
+
+
+def _what(kind: str) -> int:
+    if kind.startswith("matrix"):
+        return MATRIX
+    return STORE if "store" in kind or kind == "copy" else ATOMIC if kind == "atomic" else LOAD
 
 
 def tile_table(program: Program) -> NDArray[np.int64]:
@@ -90,20 +101,22 @@ def tile_table(program: Program) -> NDArray[np.int64]:
 def describe(words, start, row, tiles, pool, base, executing, ctx):
     """Append the payload of one instruction to ``words``; returns the position behind it.
 
-    For shared memory [wavefronts, -1]; for device memory [sectors, sector address / 32, ...]. A copy has both, shared first. A
-    tile has one part per register.
+    For shared memory [wavefronts, -1]; for device memory [sectors, detail, sector address / 32, ...], where the detail is of a
+    load the wavefronts it takes if it hits the L1, of a store whether it leaves bytes of its sectors alone (1) or not (0), of an
+    atomic the most lanes on one word. A copy has both parts, shared first. A tile has one part per register.
     """
     addresses = np.empty(32, np.int64)
     operands = as_i32(pool + row[ROW_AT])
     if row[SECOND] >= 0:
         _addresses(addresses, row[SECOND], row[SECOND_PLANES], operands, base)
-        start = _append(words, start, addresses, executing, np.int64(row[SIZE]), np.int64(SHARED), ctx)
+        start = _append(words, start, addresses, executing, np.int64(row[SIZE]), np.int64(SHARED), np.int64(STORE), ctx)
     _addresses(addresses, row[OPERAND], row[PLANES], operands, base)
     if row[SCALE] > 1 or row[UNIFORM]:
         _complete(addresses, row, operands, base)
     if row[TILE] < 0:
         lanes = executing if row[ROWS] >= 32 else executing & np.uint32((np.int64(1) << row[ROWS]) - 1)
-        return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), ctx)
+        what = np.int64(row[WHAT]) if row[SECOND] < 0 else np.int64(LOAD)
+        return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), what, ctx)
     tile = tiles[row[TILE]]
     stride = tile[T_STRIDE]
     if tile[T_STRIDE_OPERAND] >= 0:
@@ -114,7 +127,7 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
         for lane in range(32):
             index = (register * 32 + lane) * tile[T_ELEMENTS]
             places[lane] = addresses[lane] + _tile_offset(tile, index, stride)
-        start = _append(words, start, places, executing, np.int64(size), np.int64(row[SPACE]), ctx)
+        start = _append(words, start, places, executing, np.int64(size), np.int64(row[SPACE]), np.int64(row[WHAT]), ctx)
     return start
 
 
@@ -155,7 +168,7 @@ def _complete(addresses, row, operands, base):
 
 
 @compiled
-def _append(words, start, addresses, lanes, size, space, ctx):
+def _append(words, start, addresses, lanes, size, space, what, ctx):
     """One part of a payload: what ``lanes`` touch at ``addresses`` with ``size`` bytes each."""
     for lane in range(32):
         if (lanes >> np.uint32(lane)) & np.uint32(1):
@@ -176,30 +189,48 @@ def _append(words, start, addresses, lanes, size, space, ctx):
                 warp = load_i64(ctx + 8 * LOCAL_DEVICE) + load_i64(ctx + 8 * WARP) * 32 * load_i64(ctx + 8 * LOCAL_SIZE)
                 addresses[lane] = warp + (offset >> 2) * 128 + lane * 4
     if space == SHARED:
-        words[start] = wavefronts(addresses, lanes, size)
+        if what == ATOMIC:
+            words[start] = _busiest_bank(addresses, lanes)
+        elif what == LOAD:
+            words[start] = load_wavefronts(addresses, lanes, size)
+        else:
+            words[start] = wavefronts(addresses, lanes, size)
         words[start + 1] = -1
         return start + 2
-    return _sectors(words, start, addresses, lanes, size)
+    end = _sectors(words, start, addresses, lanes, size)
+    if what == ATOMIC:
+        words[start + 1] = _busiest_word(addresses, lanes)
+    elif what == LOAD:
+        words[start + 1] = load_wavefronts(addresses, lanes, size)
+    else:
+        words[start + 1] = 1 if popcount(lanes) * size < 32 * words[start] else 0
+    return end
 
 
 @compiled
 def _sectors(words, start, addresses, lanes, size):
-    """The distinct 32-byte sectors of an access, in the order of the lanes."""
+    """The distinct 32-byte sectors of an access, those of a line together, behind a word for the detail."""
     count = 0
     for lane in range(32):
         if not (lanes >> np.uint32(lane)) & np.uint32(1):
             continue
         for sector in range(addresses[lane] >> SECTOR_BITS, ((addresses[lane] + size - 1) >> SECTOR_BITS) + 1):
             known = False
+            behind = count
             for earlier in range(count, 0, -1):  # neighbours share sectors: look back from the latest
-                if words[start + earlier] == sector:
+                other = words[start + 1 + earlier]
+                if other == sector:
                     known = True
                     break
+                if behind == count and other >> 2 == sector >> 2:
+                    behind = earlier
             if not known:
+                for place in range(count, behind, -1):
+                    words[start + 2 + place] = words[start + 1 + place]
+                words[start + 2 + behind] = sector
                 count += 1
-                words[start + count] = sector
     words[start] = count
-    return start + 1 + count
+    return start + 2 + count
 
 
 @compiled
@@ -211,7 +242,57 @@ def wavefronts(addresses, lanes, size):
     Memory"; measured on an H200: LDS.32 with n lanes per bank takes n, LDS.64 2 and LDS.128 4 without conflict.)
     """
     words = max(1, size // 4)
-    per_part = 32 // words if words <= 4 else 8
+    return _served(addresses, lanes, words, 32 // words if words <= 4 else 8)
+
+
+@compiled
+def load_wavefronts(addresses, lanes, size):
+    """The same for a load of registers, whose halves (8 bytes) or pairs of quarters (16 bytes) are served together where that
+    takes less: measured on an H200, LDS.64 of one word takes 1, LDS.128 of one or of eight words in each half takes 2."""
+    words = max(1, size // 4)
+    if _in_a_row(addresses, lanes, size):
+        return np.int64(words)
+    return _served(addresses, lanes, words, 32 if words <= 2 else 16)
+
+
+@compiled
+def _in_a_row(addresses, lanes, size):
+    """Whether all 32 lanes access neighbouring places, the first at a multiple of the line of banks."""
+    if lanes != np.uint32(0xFFFFFFFF) or size < 4 or addresses[0] & 127:
+        return False
+    for lane in range(1, 32):
+        if addresses[lane] != addresses[0] + lane * size:
+            return False
+    return True
+
+
+@compiled
+def _busiest_bank(addresses, lanes):
+    """The most lanes on one bank: an atomic serves every lane by itself."""
+    counts = np.zeros(BANKS, np.int64)
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            counts[(addresses[lane] >> 2) & (BANKS - 1)] += 1
+    return max(np.int64(1), counts.max())
+
+
+@compiled
+def _busiest_word(addresses, lanes):
+    """The most lanes on one word."""
+    most = 0
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            same = 0
+            for other in range(lane, 32):
+                if (lanes >> np.uint32(other)) & np.uint32(1) and addresses[other] >> 2 == addresses[lane] >> 2:
+                    same += 1
+            most = max(most, same)
+    return most
+
+
+@compiled
+def _served(addresses, lanes, words, per_part):
+    """Wavefronts if ``per_part`` lanes are served together: of each part the most distinct words on one bank."""
     total = 0
     seen = np.empty((BANKS, 32), np.int64)
     counts = np.empty(BANKS, np.int64)

@@ -54,7 +54,7 @@ class CtaBarriers:
     def after_exit(self) -> list[Warp]:
         """Some lanes have exited: the warps let through by barriers that waited only for them."""
         through: list[Warp] = []
-        for barrier in self._barriers.values():
+        for _, barrier in sorted(self._barriers.items()):
             if any(barrier.arrived) and self._complete(barrier):
                 through += self._open(barrier)
         return through

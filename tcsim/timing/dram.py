@@ -1,40 +1,54 @@
-"""Device memory: channels that move data at their share of the bandwidth. Rows and banks are not modelled; the rate in
-the tables is what streams reach on hardware, refresh and row misses included.
+"""Device memory: channels that move data at their share of the bandwidth. Rows and banks are not modelled; the rate in the
+tables is what streams reach on hardware, refresh and row misses included. A fill brings two sectors (64 bytes) at a time.
 """
 
 from __future__ import annotations
 
-from tcsim.arch.timing_spec import Dram as DramSpec
-from tcsim.timing.queueing import Server
-from tcsim.timing.units import TICKS, cycles_of_ns, ticks_of_bytes
+from isa.compiled import compiled
+from tcsim.timing.arrays import row
+from tcsim.timing.hierarchy import (
+    CHANNELS,
+    CHANNEL_COUNT,
+    COSTS,
+    DRAM_READ,
+    DRAM_WRITTEN,
+    FILL_SECTORS,
+    FILL_T,
+    TOTALS,
+    WRITE_T,
+    count4,
+    serve,
+)
 
-__all__ = ["Dram"]
+__all__ = ["brought", "dram_read", "dram_write"]
 
 # Multiplicative hashing (Knuth) spreads neighbouring lines over the channels.
 _SPREAD = 0x9E3779B1
 
 
-class Dram:
-    """``bytes_read``, ``bytes_written``: traffic so far."""
+@compiled
+def _channel(m, line):
+    return ((line * _SPREAD & 0xFFFFFFFF) * row(m, COSTS, 0)[CHANNEL_COUNT]) >> 32
 
-    def __init__(self, spec: DramSpec, sm_hz: int) -> None:
-        self.latency = TICKS * cycles_of_ns(spec.latency_ns, sm_hz)
-        self.fill_bytes = spec.fill_bytes
-        self._fill_ticks = ticks_of_bytes(spec.fill_bytes, spec.bytes_per_second / spec.channels, sm_hz)
-        self._sector_ticks = ticks_of_bytes(32, spec.bytes_per_second / spec.channels, sm_hz)
-        self._channels = [Server() for _ in range(spec.channels)]
-        self.bytes_read = 0
-        self.bytes_written = 0
 
-    def _channel(self, line: int) -> Server:
-        return self._channels[((line * _SPREAD & 0xFFFFFFFF) * len(self._channels)) >> 32]
+@compiled
+def brought(m, mask):
+    """The sectors that a fill brings for those in ``mask``: units of two, where the memory fills so."""
+    if row(m, COSTS, 0)[FILL_SECTORS] == 1:
+        return mask
+    return (3 if mask & 3 else 0) | (12 if mask & 12 else 0)
 
-    def read(self, line: int, fills: int, now: int) -> int:
-        """Fetch ``fills`` units of ``fill_bytes`` of a line, asked for at tick ``now``; returns the ticks it takes."""
-        self.bytes_read += fills * self.fill_bytes
-        return self.latency + self._channel(line).serve(now, fills * self._fill_ticks)
 
-    def write(self, line: int, sectors: int, now: int) -> None:
-        """Write back sectors of a line; nobody waits for it."""
-        self.bytes_written += 32 * sectors
-        self._channel(line).serve(now, sectors * self._sector_ticks)
+@compiled
+def dram_read(m, line, mask, ticks):
+    """Fetch the sectors ``mask``, whole units, asked for at a tick; returns the tick at which the channel has served it."""
+    sectors = count4(mask)
+    row(m, TOTALS, 0)[DRAM_READ] += 32 * sectors
+    return serve(row(m, CHANNELS, 0), _channel(m, line), ticks, sectors // row(m, COSTS, 0)[FILL_SECTORS] * row(m, COSTS, 0)[FILL_T])
+
+
+@compiled
+def dram_write(m, line, sectors, ticks):
+    """Write back sectors of a line; nobody waits for it."""
+    row(m, TOTALS, 0)[DRAM_WRITTEN] += 32 * sectors
+    serve(row(m, CHANNELS, 0), _channel(m, line), ticks, sectors * row(m, COSTS, 0)[WRITE_T])

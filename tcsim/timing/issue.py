@@ -6,21 +6,21 @@ the chip's tables (:mod:`tcsim.timing.operations`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any
 
 from isa.machine import SHARED
 from isa.program import EXTRA, GUARD, KIND, Kind, MemoryAccess, Program
-from tcsim.arch.timing_spec import Timing
+from tcsim.arch.timing_spec import Chip, Timing
 from tcsim.timing.lowering import Lowering
 from tcsim.timing.operations import Cost, Costs
 from tcsim.timing.schedule import Expected, Names, Segment, name_results, schedule, segments
 from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, REASONS, SHIFT, Places
-from tcsim.timing.units import cycles_of_ns
+from tcsim.timing.units import TICKS, cycles_of_ns
 from tcsim.timing.warp import ALL_COPIES
 
-__all__ = ["NO_WAIT", "Entry", "IssueTable", "Unit"]
+__all__ = ["NO_WAIT", "Entry", "IssueTable", "Unit", "fewest_wavefronts", "picker", "store_stage", "unit_of"]
 
 NO_WAIT = -1
 """``keep_groups`` of an instruction that waits for no copies."""
@@ -50,14 +50,18 @@ class Entry:
     """One instruction, with everything that can be known before it runs.
 
     ``row``: where its stall counters start. ``free``: no issue slot; its result is ready when its operands are.
-    ``operands``: picks the scoreboard entries it waits for. ``writes``: entries of its results. ``guard``: entry of its
-    guard predicate, or 0. ``slots``: issue slots, ``extra_slots`` of them after the first. ``result``: latency and
+    ``reads``: scoreboard entries it waits for, which ``operands`` picks. ``writes``: entries of its results; ``counts``: they
+    count what is outstanding, as those of machine code do, and so keep the latest time. ``order``: entry of the queue in which
+    results come in order, or 0. ``source``: entry that is clear ``source_latency`` cycles after the operands are on their way,
+    or 0. ``guard``: entry of its guard predicate, or 0. ``slots``: issue slots, ``extra_slots`` of them after the first. ``result``: latency and
     stall reason of its result, to add to its issue cycle (all as in the scoreboard); ``after``: the same for the next
-    issue of its warp. ``pipe``: number of its pipe; ``busy``: cycles that is taken; ``port``: cycles of the SM's data
-    port. ``unit``: who executes it. ``leaves_sm``: it may need the L2, or the executor. ``block``: of the instruction
+    issue of its warp. ``jump``, ``jump_back``: cycles until then if that is not the instruction behind it, but later or
+    earlier ones (0: never mind).
+    ``pipe``: number of its pipe, ``other`` that of a second one that it may take, or the same; ``busy``: cycles that is taken;
+    ``port``, ``stage``: cycles of the SM's data port and of the address stage (0: as the access takes). ``unit``: who executes it. ``leaves_sm``: it may need the L2, or the executor. ``block``: of the instruction
     cache.
 
-    Of memory accesses: ``cached``: the L1 may serve it. ``fewest_wavefronts``: without bank conflicts. ``parts``: of
+    Of memory accesses: ``lane_ticks``: of an atomic, for each lane on one word. ``cached``: the L1 may serve it. ``fewest_wavefronts``: without bank conflicts. ``parts``: of
     its payload; a tile has one per register, each an instruction unless it is in shared memory, where LDSM takes
     several.
 
@@ -67,17 +71,26 @@ class Entry:
 
     pc: int
     row: int
-    operands: itemgetter[Any]
+    reads: tuple[int, ...] = ()
     free: bool = False
     writes: tuple[int, ...] = ()
+    counts: bool = False
+    order: int = 0
+    source: int = 0
+    source_latency: int = 0
     guard: int = 0
     slots: int = 0
     extra_slots: int = 0
     result: int = 0
     after: int = 0
+    jump: int = 0
+    jump_back: int = 0
     pipe: int = 0
+    other: int = 0
     busy: int = 0
     port: int = 0
+    stage: int = 0
+    lane_ticks: int = 0
     unit: int = Unit.PIPE
     leaves_sm: bool = False
     block: int = 0
@@ -87,6 +100,10 @@ class Entry:
     special: bool = False
     fence: bool = False
     keep_groups: int = NO_WAIT
+    operands: itemgetter[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.operands = picker(self.reads)
 
 
 class IssueTable:
@@ -99,7 +116,7 @@ class IssueTable:
     """
 
     def __init__(self, program: Program, timing: Timing) -> None:
-        self.program, self.chip = program, timing.chip
+        self.program, self.chip, self._hz = program, timing.chip, timing.clocks.sm_hz
         self.costs = Costs(self.chip)
         self.pipes = tuple(self.chip.pipes)
         self._load_latency = self.chip.l1.latency + cycles_of_ns(self.chip.l2.hit_ns, timing.clocks.sm_hz)
@@ -144,22 +161,26 @@ class IssueTable:
         free = self.lowering.is_free(pc)
         constant = free and self.lowering.reads_constants(pc)
         reads = (CONSTANT_BANK,) if constant else self.places.of(names.reads)
-        entry = Entry(pc, pc * REASONS, _picker(reads), free, self.places.of(names.writes))
+        entry = Entry(pc, pc * REASONS, reads, free, self.places.of(names.writes))
         if free:
             return entry
         cost, access = self.cost(pc), program.memory[pc]
         entry.guard = self._guard(pc)
         if access is not None:
             entry.cached = _UNCACHED.isdisjoint(program.opcodes[pc].split("."))
-            entry.fewest_wavefronts = _fewest_wavefronts(access)
+            entry.fewest_wavefronts = fewest_wavefronts(access)
             entry.parts = access.tile.registers if access.tile is not None else 1
         outside = access is not None and access.space != SHARED
         entry.slots = max(cost.slots, entry.parts) if outside else cost.slots
         entry.extra_slots = entry.slots - 1
         entry.result = (cost.latency << SHIFT) + REASON[cost.scoreboard]
         entry.after = (entry.extra_slots + cost.next_issue << SHIFT) + REASON[cost.pause]
-        entry.pipe, entry.busy, entry.port = self.pipes.index(cost.pipe), max(1, cost.busy), cost.port
+        entry.pipe = entry.other = self.pipes.index(cost.pipe)
+        entry.busy, entry.port, entry.stage = max(1, cost.busy), cost.port, cost.stage or self.chip.lsu.address_interval
         entry.unit = self._unit(pc, cost)
+        if entry.unit == Unit.STORE and access is not None:
+            entry.stage = store_stage(self.chip, access)
+        entry.lane_ticks = round(self.chip.l2.atomic_lane_ns * self._hz / 1e9 * TICKS)
         accesses_l2 = outside and entry.unit in (Unit.LOAD, Unit.STORE, Unit.ATOMIC)
         entry.leaves_sm = accesses_l2 or entry.unit in (Unit.COPY, Unit.CLOCK)
         self._waits(entry)
@@ -184,26 +205,13 @@ class IssueTable:
         return self.places.of((self._names[pc].reads[position],))[0]
 
     def _unit(self, pc: int, cost: Cost) -> int:
-        kind, access = self.program.code[pc, KIND], self.program.memory[pc]
-        if kind == Kind.EXIT:
-            return Unit.EXIT
-        if kind in (Kind.BARRIER_SYNC, Kind.BARRIER_REDUCE):
-            return Unit.BARRIER
-        if kind == Kind.BARRIER_ARRIVE:
-            return Unit.ARRIVE
         if self.program.timing[pc] == "async_commit":
             return Unit.COMMIT
         if self.program.timing[pc] == "clock":
             return Unit.CLOCK
-        if access is None:
-            return Unit.PORT if cost.port else Unit.PIPE
-        if access.kind == "copy":
-            return Unit.COPY
-        if access.kind == "atomic":
-            return Unit.ATOMIC
         if self.program.timing[pc] in ("load.const", "load.param"):
             return Unit.PIPE
-        return Unit.STORE if "store" in access.kind else Unit.LOAD
+        return unit_of(self.program, pc, cost.port)
 
     def _place_in_cache(self) -> None:
         """Give each instruction its block of the instruction cache, counted in machine instructions."""
@@ -214,14 +222,40 @@ class IssueTable:
         self.blocks = position // self.chip.instruction_cache.block + 1
 
 
-def _fewest_wavefronts(access: MemoryAccess) -> int:
+def unit_of(program: Program, pc: int, port: int) -> int:
+    """Who executes an instruction, by its kind and access. ``port``: cycles of the data port, of one without an access."""
+    kind, access = program.code[pc, KIND], program.memory[pc]
+    if kind == Kind.EXIT:
+        return Unit.EXIT
+    if kind in (Kind.BARRIER_SYNC, Kind.BARRIER_REDUCE):
+        return Unit.BARRIER
+    if kind == Kind.BARRIER_ARRIVE:
+        return Unit.ARRIVE
+    if access is None:
+        return Unit.PORT if port else Unit.PIPE
+    if access.kind == "copy":
+        return Unit.COPY
+    if access.kind == "atomic":
+        return Unit.ATOMIC
+    return Unit.STORE if "store" in access.kind else Unit.LOAD
+
+
+def store_stage(chip: Chip, access: MemoryAccess) -> int:
+    """Cycles that a store of registers holds the address stage."""
+    lsu, registers = chip.lsu, max(1, access.size // 4)
+    if access.kind.startswith("matrix"):
+        return lsu.wavefront_interval * fewest_wavefronts(access)
+    return max(lsu.address_interval, lsu.store_interval + lsu.wavefront_interval * registers)
+
+
+def fewest_wavefronts(access: MemoryAccess) -> int:
     """Wavefronts of a shared-memory access without bank conflicts: 128 bytes each."""
     if access.kind.startswith("matrix"):
         return max(1, access.rows // 8)
     return max(1, access.size // 4)
 
 
-def _picker(places: tuple[int, ...]) -> itemgetter[Any]:
+def picker(places: tuple[int, ...]) -> itemgetter[Any]:
     """A function that takes entries out of a scoreboard, always as a tuple."""
     distinct = tuple(dict.fromkeys(places)) or (0,)
     return itemgetter(*distinct) if len(distinct) > 1 else itemgetter(distinct[0], distinct[0])

@@ -1,134 +1,132 @@
 """The L1 data cache of an SM: tags for lines of 128 bytes, valid bits for their four sectors.
 
-Stores write through. They allocate their line, as the hit rates of an H200 show, but only a load makes a sector valid;
-a sector that is valid takes the store and stays valid. Replacement is least recently used over the whole cache
-(hardware has few, wide sets). A load that hits a sector still on its way waits for it.
+Stores write through. They allocate their line, as the hit rates of an H200 show, but only a load makes a sector valid; a sector
+that is valid takes the store and stays valid. Replacement is least recently used over the whole cache (hardware has few, wide
+sets). A load that hits a sector still on its way waits for it.
+
+Sectors come as a payload lists them (:mod:`tcsim.execute.accesses`); neighbours of one line are one request.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from isa.compiled import compiled
+from tcsim.timing.arrays import row
+from tcsim.timing.hierarchy import (
+    COSTS,
+    L1,
+    L1_LATENCY,
+    L1_THERE,
+    L1_VALID,
+    L2,
+    TAG_T,
+    WAVEFRONT_LATENCY,
+    count4,
+)
+from tcsim.timing.l2 import l2_atomic, l2_read, l2_write
+from tcsim.timing.lru import find, put, touch
+from tcsim.timing.units import TICKS
 
-from tcsim.timing.l2 import L2, LINE_BYTES, SmPort
-
-__all__ = ["L1", "lines_of", "port_cycles"]
-
-_COUNT = tuple(bin(mask).count("1") for mask in range(16))
-
-
-class L1:
-    """``latency``: cycles of a hit. ``capacity`` in bytes: what shared memory leaves."""
-
-    __slots__ = ("_l2", "_lines", "_port", "_tags", "latency")
-
-    def __init__(self, latency: int, capacity: int, l2: L2, port: SmPort) -> None:
-        self.latency = latency
-        self._lines = max(1, capacity // LINE_BYTES)
-        self._l2, self._port = l2, port
-        self._tags: OrderedDict[int, list[int]] = OrderedDict()
-
-    def load(self, words: list[int], first: int, count: int, now: int, start: int, cached: bool) -> tuple[int, int]:
-        """Load ``count`` sectors, ``words[first:]``, for an instruction that issued in cycle ``now`` and reached the
-        tags in ``start``.
-
-        Returns the cycle in which all data is there, and how many sectors hit.
-        """
-        tags = self._tags
-        ready = base = start + self.latency
-        hits = 0
-        index, end = first, first + count
-        while index < end:
-            sector = words[index]
-            line = sector >> 2
-            mask = 1 << (sector & 3)
-            index += 1
-            while index < end and words[index] >> 2 == line:
-                mask |= 1 << (words[index] & 3)
-                index += 1
-            missing = mask
-            entry = None
-            if cached:
-                entry = tags.get(line)
-                if entry is not None:
-                    missing = mask & ~entry[0]
-                    if missing != mask:
-                        hits += _COUNT[mask & entry[0]]
-                        if entry[1] > ready:
-                            ready = entry[1]
-                    tags.move_to_end(line)
-            if missing:
-                there = base + self._l2.read(self._port, line, missing, now)
-                if there > ready:
-                    ready = there
-                if entry is not None:
-                    entry[0] |= missing
-                    entry[1] = max(entry[1], there)
-                elif cached:
-                    self._keep(line, missing, there)
-        return ready, hits
-
-    def store(self, words: list[int], first: int, count: int, now: int, start: int) -> tuple[int, int, int]:
-        """Store to sectors; returns the cycle in which their data has left the SM, that in which the last is
-        acknowledged, and how many sectors found their line.
-        """
-        left = acknowledged = start
-        hits = 0
-        for line, mask in lines_of(words, first, count):
-            gone, done = self._l2.write(self._port, line, mask, now)
-            left, acknowledged = max(left, start + gone), max(acknowledged, start + done)
-            if line in self._tags:
-                hits += _COUNT[mask]
-                self._tags.move_to_end(line)
-            else:
-                self._keep(line, 0, 0)
-        return left, acknowledged, hits
-
-    def _keep(self, line: int, mask: int, there: int) -> None:
-        """Make room for a line, with the valid sectors ``mask`` that are there in cycle ``there``."""
-        self._tags[line] = [mask, there]
-        if len(self._tags) > self._lines:
-            self._tags.popitem(last=False)
-
-    def atomic(self, words: list[int], first: int, count: int, now: int, start: int) -> int:
-        """Atomics on sectors, done at the L2; returns the cycle in which all results are back. The L1 forgets the
-        sectors.
-        """
-        ready = base = start + self.latency
-        for line, mask in lines_of(words, first, count):
-            entry = self._tags.get(line)
-            if entry is not None:
-                entry[0] &= ~mask
-            ready = max(ready, base + self._l2.atomic(self._port, line, mask, now))
-        return ready
+__all__ = ["l1_atomic", "l1_load", "l1_store", "lines_in", "tag_cycles"]
 
 
-def lines_of(words: list[int], first: int, count: int) -> list[tuple[int, int]]:
-    """Sectors ``words[first : first + count]`` by line: (line, mask of its sectors), neighbours put together."""
-    lines: list[tuple[int, int]] = []
-    line = mask = -1
-    for sector in words[first : first + count]:
-        if sector >> 2 == line:
-            mask |= 1 << (sector & 3)
-        else:
-            if line >= 0:
-                lines.append((line, mask))
-            line, mask = sector >> 2, 1 << (sector & 3)
-    lines.append((line, mask))
+@compiled
+def lines_in(words, first, end):
+    """Lines of the sectors ``words[first:end]``, neighbours put together."""
+    lines = 0
+    line = -1
+    for index in range(first, end):
+        if words[index] >> 2 != line:
+            line = words[index] >> 2
+            lines += 1
     return lines
 
 
-def port_cycles(words: list[int], first: int, count: int, line_tags: float) -> int:
-    """Cycles that sectors take on the data port: four, at different quarters of a line, pass together, and each line
-    takes ``line_tags`` cycles of the tag stage.
+@compiled
+def tag_cycles(m, lines):
+    """Cycles that looking up so many lines takes."""
+    return (lines * row(m, COSTS, 0)[TAG_T] + TICKS - 1) // TICKS
 
-    Measured on an H200 with loads of one word per lane: strides of 1, 2, 4, 8 words take 1, 2, 4, 8 cycles.
+
+@compiled
+def _next_line(words, index, end):
+    """The line of the sector at ``index``, the mask of those that follow in it, and where the next line starts."""
+    line = words[index] >> 2
+    mask = 0
+    while index < end and words[index] >> 2 == line:
+        mask |= 1 << (words[index] & 3)
+        index += 1
+    return line, mask, index
+
+
+@compiled
+def l1_load(m, sm, words, first, end, wavefronts, now, start, cached):
+    """Load the sectors ``words[first:end]`` for an instruction that issued in cycle ``now`` and reached the tags in ``start``.
+
+    Returns the cycle in which all data is there, and how many sectors hit.
     """
-    columns = [0, 0, 0, 0]
-    lines = 0
-    line = -1
-    for sector in words[first : first + count]:
-        columns[sector & 3] += 1
-        if sector >> 2 != line:
-            line = sector >> 2
-            lines += 1
-    return max(max(columns), round(line_tags * lines))
+    ready = start + row(m, COSTS, 0)[L1_LATENCY] + row(m, COSTS, 0)[WAVEFRONT_LATENCY] * (wavefronts - 1)
+    hits = 0
+    index = first
+    while index < end:
+        line, mask, index = _next_line(words, index, end)
+        missing = mask
+        slot = -1
+        if cached:
+            slot = find(m, L1, sm, line)
+            if slot >= 0:
+                valid = row(m, L1_VALID, sm)[slot]
+                missing = mask & ~valid
+                if missing != mask:
+                    hits += count4(mask & valid)
+                    if row(m, L1_THERE, sm)[slot] > ready:
+                        ready = row(m, L1_THERE, sm)[slot]
+                touch(m, L1, sm, slot)
+        if missing:
+            there = l2_read(m, sm, line, missing, now, start) + row(m, COSTS, 0)[L1_LATENCY]
+            if there > ready:
+                ready = there
+            if cached:
+                if slot < 0:
+                    slot = put(m, L1, sm, line)
+                    row(m, L1_VALID, sm)[slot] = 0
+                    row(m, L1_THERE, sm)[slot] = 0
+                row(m, L1_VALID, sm)[slot] |= missing
+                if there > row(m, L1_THERE, sm)[slot]:
+                    row(m, L1_THERE, sm)[slot] = there
+    return ready, hits
+
+
+@compiled
+def l1_store(m, sm, words, first, end, partial, now, start):
+    """Store to sectors; ``partial``: not to all their bytes. Returns the cycle in which their data has left the SM, that in
+    which the last is acknowledged, and how many sectors found their line."""
+    left = acknowledged = start
+    hits = 0
+    index = first
+    while index < end:
+        line, mask, index = _next_line(words, index, end)
+        gone, done = l2_write(m, sm, line, mask, partial, now, start)
+        left, acknowledged = max(left, gone), max(acknowledged, done)
+        slot = find(m, L1, sm, line)
+        if slot >= 0:
+            hits += count4(mask)
+            touch(m, L1, sm, slot)
+        else:
+            slot = put(m, L1, sm, line)
+            row(m, L1_VALID, sm)[slot] = 0
+            row(m, L1_THERE, sm)[slot] = 0
+    return left, acknowledged, hits
+
+
+@compiled
+def l1_atomic(m, sm, words, first, end, lane_ticks, now, start):
+    """Atomics on sectors, done at the L2; returns the cycle in which all results are back. The L1 forgets the sectors."""
+    ready = start + row(m, COSTS, 0)[L1_LATENCY]
+    index = first
+    while index < end:
+        line, mask, index = _next_line(words, index, end)
+        slot = find(m, L1, sm, line)
+        if slot >= 0:
+            row(m, L1_VALID, sm)[slot] &= ~mask
+        ready = max(ready, l2_atomic(m, sm, line, mask, lane_ticks, now, start) + row(m, COSTS, 0)[L1_LATENCY])
+    return ready

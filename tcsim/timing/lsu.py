@@ -1,167 +1,152 @@
 """The load/store unit of an SM, and what it leads to: shared memory, the L1 and the L2.
 
-An instruction issues into the queue of its sub-partition, has its addresses generated there, and goes through the data
-port that all four share: a wavefront a cycle, whether it reads shared memory, the L1 or other lanes' registers
-(shuffles).
+An instruction issues into the queue of its sub-partition, has its addresses generated there, and goes through the data port
+that all four share: a wavefront a cycle, whether it reads shared memory, the L1 or other lanes' registers (shuffles).
+
+The rules are functions over the arrays of :mod:`tcsim.timing.hierarchy`, one for each kind of access; each takes one part of an
+instruction's payload (only wmma tiles have several) in ``words``, the address of its warp's, and returns first the cycle in which it leaves the queue and last where
+the next part starts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from isa.compiled import compiled, inlined
+from isa.kernels.planes import as_i64
+from tcsim.timing.arrays import row
+from tcsim.timing.hierarchy import (
+    CONFLICTS,
+    COPY_LATENCY,
+    COSTS,
+    DATA,
+    EVENTS,
+    L1_HITS,
+    L2,
+    PORTS,
+    PORT_CYCLES,
+    REQUESTS,
+    SECTORS,
+    SHARED_ATOMIC,
+    SHARED_LATENCY,
+    SHARED_REQUESTS,
+    STAGE,
+    STAGES,
+    STAGE_WAVEFRONT,
+    TOTALS,
+    WAVEFRONTS,
+    WAVEFRONT_LATENCY,
+)
+from tcsim.timing.l1 import l1_atomic, l1_load, l1_store, lines_in, tag_cycles
 
-from tcsim.arch.timing_spec import Chip
-from tcsim.timing.counters import Counters
-from tcsim.timing.issue import Entry
-from tcsim.timing.l1 import L1, port_cycles
-from tcsim.timing.scoreboard import REASON, SHIFT
-from tcsim.timing.shared_memory import SharedMemory
-
-if TYPE_CHECKING:
-    from tcsim.timing.sub_partition import SubPartition
-    from tcsim.timing.warp import Warp
-
-__all__ = ["Lsu"]
-
-_SHORT = REASON["short_scoreboard"]
-_LONG = REASON["long_scoreboard"]
+__all__ = ["atomic_part", "copy_part", "enter", "load_part", "store_part"]
 
 
-class Lsu:
-    """Executes memory instructions: each method takes one that ``warp`` issues from ``sub`` in cycle ``now``."""
+@inlined
+def enter(m, sm, sub, now, port, stage):
+    """Through the address stage for ``stage`` cycles and onto the data port for ``port``; returns the cycle in which it gets
+    there."""
+    start = row(m, PORTS, sm)[STAGES + sub]
+    if start < now:
+        start = now
+    row(m, PORTS, sm)[STAGES + sub] = start + stage
+    if start < row(m, PORTS, sm)[DATA]:
+        start = row(m, PORTS, sm)[DATA]
+    row(m, PORTS, sm)[DATA] = start + port
+    row(m, TOTALS, 0)[PORT_CYCLES] += port
+    return start
 
-    __slots__ = ("_address_interval", "_copy_latency", "_line_tags", "_port_free", "counters", "l1", "shared")
 
-    def __init__(self, chip: Chip, shared: SharedMemory, l1: L1, counters: Counters) -> None:
-        self.shared, self.l1, self.counters = shared, l1, counters
-        self._address_interval = chip.lsu.address_interval
-        self._line_tags = chip.l1.line_tags
-        self._copy_latency = chip.l1.copy_latency
-        self._port_free = 0
+@inlined
+def _stage(m, wavefronts):
+    return max(row(m, COSTS, 0)[STAGE], row(m, COSTS, 0)[STAGE_WAVEFRONT] * wavefronts)
 
-    def _enter(self, sub: SubPartition, warp: Warp, now: int, cycles: int) -> int:
-        """Through the queue and onto the data port for ``cycles``; returns the cycle in which it gets there."""
-        start = sub.address_free
-        if start < now:
-            start = now
-        sub.address_free = start + self._address_interval
-        if start < self._port_free:
-            start = self._port_free
-        self._port_free = start + cycles
-        self.counters.port_cycles += cycles
-        warp.pipe.take(now, start, 1)
-        return start
 
-    # --------------------------------------------------------------------------------------- shared memory, shuffles
+@compiled
+def _count_shared(m, pc, wavefronts, fewest):
+    row(m, EVENTS, pc)[SHARED_REQUESTS] += 1
+    row(m, EVENTS, pc)[WAVEFRONTS] += wavefronts
+    if wavefronts > fewest:
+        row(m, EVENTS, pc)[CONFLICTS] += wavefronts - fewest
 
-    def exchange(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
-        """A shuffle or the like: the data port, but no memory."""
-        start = self._enter(sub, warp, now, entry.port)
-        value = (start << SHIFT) + entry.result
-        for place in entry.writes:
-            warp.scoreboard[place] = value
 
-    def _shared(self, sub: SubPartition, warp: Warp, entry: Entry, now: int, wavefronts: int) -> int:
-        """An access to shared memory; returns the cycle in which it is done."""
-        start = self._enter(sub, warp, now, wavefronts)
-        self._count_shared(entry, wavefronts)
-        return start + self.shared.latency_of(wavefronts)
+@compiled
+def _shared(m, sm, sub, pc, wavefronts, fewest, stage, now):
+    """An access to shared memory; returns the cycle in which it gets there, and that in which it is done."""
+    start = enter(m, sm, sub, now, wavefronts, stage)
+    _count_shared(m, pc, wavefronts, fewest)
+    return start, start + row(m, COSTS, 0)[SHARED_LATENCY] + row(m, COSTS, 0)[WAVEFRONT_LATENCY] * (wavefronts - 1)
 
-    def _count_shared(self, entry: Entry, wavefronts: int) -> None:
-        counters, pc = self.counters, entry.pc
-        counters.shared_requests[pc] += 1
-        counters.wavefronts[pc] += wavefronts
-        if wavefronts > entry.fewest_wavefronts:
-            counters.conflicts[pc] += wavefronts - entry.fewest_wavefronts
 
-    # ------------------------------------------------------------------------------------- memory of any state space
+@compiled
+def _count_device(m, pc, sectors, hits):
+    row(m, EVENTS, pc)[REQUESTS] += 1
+    row(m, EVENTS, pc)[SECTORS] += sectors
+    row(m, EVENTS, pc)[L1_HITS] += hits
 
-    def load(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
-        """A load: of a register per lane, a matrix, or a tile (a part of its payload per register)."""
-        at = warp.payload[warp.index]
-        if at < 0:
-            warp.pipe.take(now, now, 1)  # no lane executes it
-            return
-        words = warp.words
-        value = 0
-        for _ in range(entry.parts):
-            count = words[at]
-            if words[at + 1] < 0:
-                done = (self._shared(sub, warp, entry, now, count) << SHIFT) + _SHORT
-                at += 2
-            else:
-                start = self._enter(sub, warp, now, self._port_cycles(entry, words, at + 1, count))
-                ready, hits = self.l1.load(words, at + 1, count, now, start, entry.cached)
-                self.counters.l1_hits[entry.pc] += hits
-                done = (ready << SHIFT) + _LONG
-                at += 1 + count
-            if done > value:
-                value = done
-        for place in entry.writes:
-            warp.scoreboard[place] = value
 
-    def store(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
-        """A store, in the same forms."""
-        at = warp.payload[warp.index]
-        if at < 0:
-            warp.pipe.take(now, now, 1)
-            return
-        words = warp.words
-        for _ in range(entry.parts):
-            count = words[at]
-            if words[at + 1] < 0:
-                self._shared(sub, warp, entry, now, count)
-                at += 2
-            else:
-                start = self._enter(sub, warp, now, self._port_cycles(entry, words, at + 1, count))
-                left, done, hits = self.l1.store(words, at + 1, count, now, start)
-                self.counters.l1_hits[entry.pc] += hits
-                warp.stores_left = max(warp.stores_left, left)
-                warp.stores_done = max(warp.stores_done, done)
-                at += 1 + count
+@compiled
+def load_part(m, sm, sub, pc, fewest, cached, words, at, now):
+    """A load of a register per lane, of a matrix, or of a register's part of a tile. Returns (start, cycle in which the data is
+    there, whether it came from shared memory, next part)."""
+    words = as_i64(words)
+    count = words[at]
+    if words[at + 1] < 0:
+        start, done = _shared(m, sm, sub, pc, count, fewest, _stage(m, count), now)
+        return start, done, True, at + 2
+    first = at + 2
+    port = max(words[at + 1], tag_cycles(m, lines_in(words, first, first + count)))
+    start = enter(m, sm, sub, now, port, _stage(m, port))
+    done, hits = l1_load(m, sm, words, first, first + count, words[at + 1], now, start, cached)
+    _count_device(m, pc, count, hits)
+    return start, done, False, first + count
 
-    def atomic(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
-        """An atomic: on shared memory in place, on global memory at the L2."""
-        at = warp.payload[warp.index]
-        if at < 0:
-            warp.pipe.take(now, now, 1)
-            return
-        words = warp.words
-        count = words[at]
-        if words[at + 1] < 0:
-            ready = self._shared(sub, warp, entry, now, count) + self.shared.atomic_latency
-            value = (ready << SHIFT) + _SHORT
-        else:
-            start = self._enter(sub, warp, now, self._port_cycles(entry, words, at + 1, count))
-            ready = self.l1.atomic(words, at + 1, count, now, start)
-            warp.stores_done = max(warp.stores_done, ready)
-            value = (ready << SHIFT) + _LONG
-        for place in entry.writes:
-            warp.scoreboard[place] = value
 
-    def copy(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
-        """cp.async: a load whose data goes to shared memory when it comes."""
-        at = warp.payload[warp.index]
-        if at < 0:
-            warp.pipe.take(now, now, 1)
-            return
-        words = warp.words
-        wavefronts, count = words[at], words[at + 2]
-        self._count_shared(entry, wavefronts)
-        # Its data passes later, by a way of its own to the banks; the port only sees the tags.
-        start = self._enter(sub, warp, now, self._tag_cycles(entry, words, at + 3, count))
-        ready, hits = self.l1.load(words, at + 3, count, now, start, entry.cached)
-        self.counters.l1_hits[entry.pc] += hits
-        warp.copies = max(warp.copies, ready + self._copy_latency)
+@compiled
+def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
+    """A store. Returns (start, cycle in which the data has left the SM, cycle in which it is acknowledged, whether it went to
+    shared memory, next part)."""
+    words = as_i64(words)
+    count = words[at]
+    if words[at + 1] < 0:
+        start, _ = _shared(m, sm, sub, pc, count, fewest, max(stage, row(m, COSTS, 0)[STAGE_WAVEFRONT] * count), now)
+        return start, start, start, True, at + 2
+    first = at + 2
+    lines = lines_in(words, first, first + count)
+    port = max(fewest, count + lines * words[at + 1])  # as fast as the way to the L2 takes them
+    start = enter(m, sm, sub, now, port, max(stage, port))
+    left, done, hits = l1_store(m, sm, words, first, first + count, words[at + 1], now, start)
+    _count_device(m, pc, count, hits)
+    return start, left, done, False, first + count
 
-    def _tag_cycles(self, entry: Entry, words: list[int], first: int, count: int) -> int:
-        """Cycles in the tag stage of an access to sectors."""
-        self.counters.requests[entry.pc] += 1
-        self.counters.sectors[entry.pc] += count
-        lines = len({sector >> 2 for sector in words[first : first + count]})
-        return max(1, round(self._line_tags * lines))
 
-    def _port_cycles(self, entry: Entry, words: list[int], first: int, count: int) -> int:
-        """Cycles on the data port of an access to sectors."""
-        self.counters.requests[entry.pc] += 1
-        self.counters.sectors[entry.pc] += count
-        return port_cycles(words, first, count, self._line_tags)
+@compiled
+def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
+    """An atomic: on shared memory in place, on global memory at the L2, where it takes ``lane_ticks`` for each lane on the
+    busiest word. Returns (start, cycle in which its result is there, whether it was in shared memory, next part)."""
+    words = as_i64(words)
+    count = words[at]
+    if words[at + 1] < 0:
+        start, done = _shared(m, sm, sub, pc, count, fewest, _stage(m, count), now)
+        return start, done + row(m, COSTS, 0)[SHARED_ATOMIC], True, at + 2
+    first = at + 2
+    port = tag_cycles(m, lines_in(words, first, first + count))
+    start = enter(m, sm, sub, now, port, _stage(m, port))
+    done = l1_atomic(m, sm, words, first, first + count, lane_ticks * words[at + 1], now, start)
+    _count_device(m, pc, count, 0)
+    return start, done, False, first + count
+
+
+@compiled
+def copy_part(m, sm, sub, pc, fewest, cached, port, words, at, now):
+    """cp.async: a load whose data goes to shared memory when it comes. Returns (start, cycle in which it has landed, next part).
+
+    Its data passes by a way of its own to the banks; the port sees the tags, and at least ``port`` cycles.
+    """
+    words = as_i64(words)
+    _count_shared(m, pc, words[at], fewest)
+    count = words[at + 2]
+    first = at + 4
+    port = max(port, tag_cycles(m, lines_in(words, first, first + count)))
+    start = enter(m, sm, sub, now, port, row(m, COSTS, 0)[STAGE])
+    done, hits = l1_load(m, sm, words, first, first + count, 1, now, start, cached)
+    _count_device(m, pc, count, hits)
+    return start, done + row(m, COSTS, 0)[COPY_LATENCY], first + count

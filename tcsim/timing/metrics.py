@@ -6,11 +6,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from isa.machine import LOCAL, SHARED
 from tcsim.arch import Arch, Timing
 from tcsim.execute.cta import Geometry
 from tcsim.launch.occupancy import SUB_PARTITIONS, Occupancy
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.gpu import TimedRun
+from tcsim.timing.hierarchy import (
+    ATOMIC_SECTORS,
+    CONFLICTS,
+    DRAM_READ,
+    DRAM_WRITTEN,
+    FABRIC_HITS,
+    FABRIC_SECTORS,
+    FABRIC_WRITES,
+    FILLS,
+    L1_HITS,
+    L2_REQUESTS,
+    PORT_CYCLES,
+    READ_HITS,
+    READ_SECTORS,
+    REQUESTS,
+    SECTORS,
+    WAVEFRONTS,
+    WRITE_SECTORS,
+)
 from tcsim.timing.issue import Unit
 from tcsim.timing.scoreboard import REASON, REASONS
 from tcsim.timing.tensor_core import TENSOR_PIPE, tensor_kind
@@ -18,6 +38,9 @@ from tcsim.timing.tensor_core import TENSOR_PIPE, tensor_kind
 __all__ = ["launch_metrics", "stall_totals"]
 
 Number = int | float
+
+# Machine instructions that count as branches besides EXIT: facts of an H200's counters (BSYNC once for each arriving group).
+_BRANCHES = frozenset(("BRA", "BRX", "BSYNC", "WARPSYNC", "CALL", "RET"))
 
 
 def stall_totals(run: TimedRun) -> dict[str, int]:
@@ -89,18 +112,32 @@ class _Metrics:
         yield "smsp__thread_inst_executed.sum", self.threads
         yield "smsp__thread_inst_executed_pred_on.sum", self.threads_on
         yield "smsp__thread_inst_executed_per_inst_executed.ratio", _ratio(self.threads, total)
-        timing, opcodes = self.program.timing, self.program.opcodes
         groups = {
-            "branch": [pc for pc in self.costs if timing[pc] == "branch" or self.units[pc] == Unit.EXIT],
-            "global_ld": [pc for pc in self.costs if timing[pc] == "load.global"],
-            "global_st": [pc for pc in self.costs if timing[pc] == "store.global"],
+            "branch": [pc for pc in self.costs if self._branches(pc)],
+            "global_ld": self._accesses("load", "global"),
+            "global_st": self._accesses("store", "global"),
             "ldgsts": [pc for pc in self.costs if self.units[pc] == Unit.COPY],
-            "ldsm": [pc for pc in self.costs if opcodes[pc].startswith("ldmatrix")],
-            "shared_ld": [pc for pc in self.costs if timing[pc] == "load.shared"],
-            "shared_st": [pc for pc in self.costs if timing[pc] == "store.shared"],
+            "ldsm": self._accesses("matrix_load", "shared"),
+            "shared_ld": self._accesses("load", "shared"),
+            "shared_st": self._accesses("store", "shared"),
         }
         for name, pcs in groups.items():
             yield f"smsp__inst_executed_op_{name}.sum", sum(self.executed[pc] for pc in pcs)
+
+    def _branches(self, pc: int) -> bool:
+        """Whether an instruction counts as a branch: exits do, and in machine code coming together again."""
+        if self.units[pc] == Unit.EXIT or self.program.timing[pc] == "branch":
+            return True
+        return self.program.timing[pc] == "cbu" and self.program.opcodes[pc].partition(".")[0] in _BRANCHES
+
+    def _accesses(self, kind: str, space: str) -> list[int]:
+        """Instructions of a kind of access to a state space; what is not shared or local is global."""
+        return [pc for pc in self.costs if self.kinds.get(pc) == kind and self._space(pc) == space]
+
+    def _space(self, pc: int) -> str:
+        access = self.program.memory[pc]
+        assert access is not None
+        return {SHARED: "shared", LOCAL: "local"}.get(access.space, "global")
 
     # ------------------------------------------------------------------------------------------ schedulers and pipes
 
@@ -134,7 +171,7 @@ class _Metrics:
             slots = self.machine[pc]
             kinds = [metric]
             if cost.pipe == TENSOR_PIPE:
-                kinds.append(f"tensor_op_{tensor_kind(self.program.timing[pc])}")
+                kinds.append(f"tensor_op_{self._tensor_kind(pc)}")
                 slots = self.executed[pc] * cost.repeats
             for kind in kinds:
                 instructions[kind] = instructions.get(kind, 0) + slots
@@ -147,69 +184,78 @@ class _Metrics:
             share = _percent(activity.get(kind, 0), SUB_PARTITIONS * self.active)
             yield f"sm__pipe_{kind}_cycles_active.avg.pct_of_peak_sustained_active", share
 
+    def _tensor_kind(self, pc: int) -> str:
+        if not self.program.control:
+            return tensor_kind(self.program.timing[pc])
+        return {"I": "imma", "B": "imma", "D": "dmma"}.get(self.program.opcodes[pc][0], "hmma")
+
     # ----------------------------------------------------------------------------------------------------- memory
 
     def l1(self) -> Iterator[tuple[str, Number]]:
-        counters = self.run.counters
+        events = self.run.memories.events
         loads = [pc for pc, kind in self.kinds.items() if "load" in kind]
         stores = [pc for pc, kind in self.kinds.items() if "store" in kind]
         copies = [pc for pc, kind in self.kinds.items() if kind == "copy"]
         for name, values in (
-            ("data_pipe_lsu_wavefronts", counters.wavefronts),
-            ("data_bank_conflicts_pipe_lsu", counters.conflicts),
+            ("data_pipe_lsu_wavefronts", events[:, WAVEFRONTS].tolist()),
+            ("data_bank_conflicts_pipe_lsu", events[:, CONFLICTS].tolist()),
         ):
             total = sum(values) - sum(values[pc] for pc in copies)
             yield f"l1tex__{name}_mem_shared.sum", total
             yield f"l1tex__{name}_mem_shared_op_ld.sum", sum(values[pc] for pc in loads)
             yield f"l1tex__{name}_mem_shared_op_st.sum", sum(values[pc] for pc in stores)
-        conflicts = sum(counters.conflicts[pc] for pc in copies)
-        yield "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum", conflicts
-        yield "l1tex__data_pipe_lsu_wavefronts.sum", counters.port_cycles
+        yield "l1tex__data_pipe_lsu_wavefronts.sum", int(self.run.memories.totals[PORT_CYCLES])
         yield "l1tex__lsuin_requests.sum", sum(n for pc, n in self.machine.items() if self._on_lsu(pc))
         for space in ("global", "local"):
             for op, pcs in (("ld", [*loads, *copies]), ("st", stores)):
-                mine = [pc for pc in pcs if self.program.timing[pc].endswith(".local") == (space == "local")]
-                sectors = sum(counters.sectors[pc] for pc in mine)
-                requests = sum(counters.requests[pc] for pc in mine)
+                mine = [pc for pc in pcs if (self._space(pc) == "local") == (space == "local")]
+                sectors, requests = int(events[mine, SECTORS].sum()), int(events[mine, REQUESTS].sum())
                 yield f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}.sum", sectors
                 yield f"l1tex__t_requests_pipe_lsu_mem_{space}_op_{op}.sum", requests
                 if op == "ld":
-                    hits = sum(counters.l1_hits[pc] for pc in mine)
+                    hits = int(events[mine, L1_HITS].sum())
                     yield f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup_hit.sum", hits
                     name = f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_{space}_op_{op}.ratio"
                     yield name, _ratio(sectors, requests)
-        yield "l1tex__t_sector_hit_rate.pct", _percent(sum(counters.l1_hits), sum(counters.sectors))
+        yield "l1tex__t_sector_hit_rate.pct", _percent(int(events[:, L1_HITS].sum()), int(events[:, SECTORS].sum()))
 
     def _on_lsu(self, pc: int) -> bool:
         return self.timing.chip.pipes[self.costs[pc].pipe].metric == "lsu"
 
     def l2_and_dram(self) -> Iterator[tuple[str, Number]]:
-        l2, dram = self.run.l2, self.run.dram
-        sectors = l2.read_sectors + l2.write_sectors + l2.atomic_sectors
-        fabric = l2.fabric_sectors
-        yield "lts__t_requests.sum", l2.requests
-        yield "lts__t_sectors.sum", sectors + fabric
-        yield "lts__t_sectors_op_read.sum", l2.read_sectors + fabric
-        yield "lts__t_sectors_op_write.sum", l2.write_sectors
+        totals = self.run.memories.totals.tolist()
+        read, written, atomics = (totals[n] for n in (READ_SECTORS, WRITE_SECTORS, ATOMIC_SECTORS))
+        fabric = totals[FABRIC_SECTORS] + totals[FABRIC_WRITES]
+        sectors = read + written + atomics
+        launch = self.timing.chip.launch
+        yield "lts__t_requests.sum", totals[L2_REQUESTS]
+        yield "lts__t_sectors.sum", sectors + fabric + launch.l2_sectors
+        yield "lts__t_sectors_op_read.sum", read + totals[FABRIC_SECTORS]
+        yield "lts__t_sectors_op_write.sum", written + totals[FABRIC_WRITES]
         yield "lts__t_sectors_srcunit_tex.sum", sectors
-        hits = l2.read_hits + l2.write_sectors + l2.atomic_sectors
+        hits = totals[READ_HITS] + written + atomics
         yield "lts__t_sectors_srcunit_tex_lookup_hit.sum", hits
         yield "lts__t_sectors_srcunit_ltcfabric.sum", fabric
-        yield "lts__t_sector_hit_rate.pct", _percent(hits + l2.fabric_hits, sectors + fabric)
-        yield "lts__d_sectors_fill_device.sum", l2.fills
-        yield "dram__bytes_read.sum", dram.bytes_read
-        yield "dram__bytes_write.sum", dram.bytes_written
-        yield "dram__sectors_read.sum", dram.bytes_read // 32
-        yield "dram__sectors_write.sum", dram.bytes_written // 32
-        yield "dram__bytes.sum.per_second", _ratio(dram.bytes_read + dram.bytes_written, self.seconds)
+        yield "lts__t_sector_hit_rate.pct", _percent(hits + totals[FABRIC_HITS] + totals[FABRIC_WRITES], sectors + fabric)
+        yield "lts__d_sectors_fill_device.sum", totals[FILLS]
+        fetched = totals[DRAM_READ] + launch.dram_bytes + self._code_bytes()
+        yield "dram__bytes_read.sum", fetched
+        yield "dram__bytes_write.sum", totals[DRAM_WRITTEN]
+        yield "dram__sectors_read.sum", fetched // 32
+        yield "dram__sectors_write.sum", totals[DRAM_WRITTEN] // 32
+        yield "dram__bytes.sum.per_second", _ratio(fetched + totals[DRAM_WRITTEN], self.seconds)
+
+    def _code_bytes(self) -> int:
+        """What comes from memory for instructions: machine code, in pairs of sectors (of PTX its length is not known)."""
+        return -(-16 * len(self.program) // 64) * 64 if self.program.control else 0
 
     def throughputs(self, metrics: dict[str, Number]) -> Iterator[tuple[str, float]]:
         """Percentages of peak rates, over the whole launch; of several units, the busiest that is modelled."""
         elapsed = self.arch.limits.sms * self.run.cycles
         inside = _ratio(self.active, elapsed)
-        l1 = _percent(self.run.counters.port_cycles, self.active)
+        l1 = _percent(int(self.run.memories.totals[PORT_CYCLES]), self.active)
         spec = self.timing.chip.l2
-        l2 = _percent(self.run.l2.requests, self.run.l2.slices * spec.clock_hz * self.seconds)
+        l2 = _percent(metrics["lts__t_requests.sum"], self.run.slices * spec.clock_hz * self.seconds)
         peak = self.timing.dram.peak_bytes_per_second
         dram = _percent(metrics["dram__bytes.sum.per_second"], peak)
         pipes = [value for name, value in metrics.items() if name.startswith("sm__pipe_")]

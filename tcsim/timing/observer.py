@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.issue import Entry, Unit
-from tcsim.timing.lsu import Lsu
+from tcsim.timing.memory_unit import MemoryUnit
 from tcsim.timing.scoreboard import REASONS, SHIFT
 from tcsim.timing.sm import LaunchContext, Sm
 from tcsim.timing.sub_partition import SubPartition
@@ -81,14 +81,15 @@ class _ObservedSubPartition(SubPartition):
     sm: ObservedSm
 
     def issue(self, warp: Warp, now: int) -> None:
-        entry, index = warp.entry, warp.index
-        payload, words = warp.payload, warp.words
+        entry, touches = warp.entry, None
+        if Unit.LOAD <= entry.unit <= Unit.COPY and warp.payload() >= 0:
+            touches = _payload(entry, warp.buffers.words[warp.row].tolist(), warp.payload())
         super().issue(warp, now)
         place = _place(warp)
         for observer in self.sm.observers:
             observer.issue(now, place, entry.pc)
-        if Unit.LOAD <= entry.unit <= Unit.COPY and payload[index] >= 0:
-            sectors, wavefronts = _payload(entry, words, payload[index])
+        if touches is not None:
+            sectors, wavefronts = touches
             ready = max(
                 (warp.scoreboard[at] >> SHIFT for at in entry.writes), default=max(warp.copies, warp.stores_done, now)
             )
@@ -116,8 +117,8 @@ def _payload(entry: Entry, words: list[int], at: int) -> tuple[tuple[int, ...], 
             wavefronts += count
             at += 2
         else:
-            sectors += words[at + 1 : at + 1 + count]
-            at += 1 + count
+            sectors += words[at + 2 : at + 2 + count]
+            at += 2 + count
     return tuple(sectors), wavefronts
 
 
@@ -126,8 +127,8 @@ class ObservedSm(Sm):
 
     sub_partition_class = _ObservedSubPartition
 
-    def __init__(self, number: int, lsu: Lsu, launch: LaunchContext, observers: Sequence[Observer]) -> None:
-        super().__init__(number, lsu, launch)
+    def __init__(self, number: int, memory: MemoryUnit, launch: LaunchContext, observers: Sequence[Observer]) -> None:
+        super().__init__(number, memory, launch)
         self.observers = tuple(observers)
 
     def _charge(self, warp: Warp, entry: Entry, reason: int, cycles: int) -> None:
@@ -136,11 +137,11 @@ class ObservedSm(Sm):
                 observer.stall(warp.last + 1, _place(warp), entry.pc, STALL_REASONS[reason], cycles)
         super()._charge(warp, entry, reason, cycles)
 
-    def _release(self, warps: list[Warp], now: int) -> None:
+    def _release(self, warps: list[Warp], released: int) -> None:
         places = [_place(warp) for warp in warps]
-        super()._release(warps, now)
+        super()._release(warps, released)
         for observer in self.observers:
-            observer.barrier(now + self.lsu.shared.barrier_release, places)
+            observer.barrier(released, places)
 
     def _start(self, number: int, dispatched: int, now: int) -> None:
         super()._start(number, dispatched, now)

@@ -33,6 +33,7 @@ class Cost:
     port: int
     next_issue: int
     pause: str
+    stage: int = 0
 
 
 class Costs:
@@ -96,4 +97,5 @@ class Costs:
             operation.port,
             operation.next_issue,
             operation.pause,
+            operation.stage,
         )

@@ -1,33 +1,14 @@
-"""Shared memory: 32 banks of 4 bytes, a wavefront a cycle.
-
-Lanes whose words lie in different banks, or in the same word, are served together; what is left over needs another
-wavefront. The executor counts the wavefronts where it knows the addresses (:func:`tcsim.execute.recorder.wavefronts`);
-the data port of :mod:`tcsim.timing.lsu` serves one a cycle; here is how long an access takes.
+"""Shared memory: how much of an SM's memory it takes. (Banks and wavefronts: :mod:`tcsim.execute.accesses`; time:
+:mod:`tcsim.timing.lsu`.)
 """
 
 from __future__ import annotations
 
 from tcsim.arch.spec import Limits
 from tcsim.arch.timing_spec import L1 as L1Spec
-from tcsim.arch.timing_spec import SharedMemory as SharedMemorySpec
 from tcsim.errors import DeviceError
 
-__all__ = ["SharedMemory", "carve_out"]
-
-
-class SharedMemory:
-    """Latencies in cycles. ``barrier_release``: from the last arrival at a CTA barrier to the next issue."""
-
-    __slots__ = ("_latency", "_wavefront_latency", "atomic_latency", "barrier_release")
-
-    def __init__(self, spec: SharedMemorySpec) -> None:
-        self._latency, self._wavefront_latency = spec.latency, spec.wavefront_latency
-        self.atomic_latency = spec.atomic_latency
-        self.barrier_release = spec.barrier_release
-
-    def latency_of(self, wavefronts: int) -> int:
-        """From the first wavefront to a dependent instruction."""
-        return self._latency + self._wavefront_latency * (wavefronts - 1)
+__all__ = ["carve_out"]
 
 
 def carve_out(spec: L1Spec, limits: Limits, shared_per_cta: int, ctas: int) -> int:

@@ -17,11 +17,13 @@ import simpy
 
 from tcsim.errors import DeadlockError
 from tcsim.timing.clock import At
+from tcsim.timing.compiled.run import stuck
 from tcsim.timing.counters import Counters
 from tcsim.timing.issue import Entry, IssueTable, Unit
-from tcsim.timing.lsu import Lsu
+from tcsim.timing.machine_table import MachineTable
+from tcsim.timing.memory_unit import MemoryUnit
 from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, SHIFT
-from tcsim.timing.stream import CtaStream
+from tcsim.timing.stream import Streams
 from tcsim.timing.sub_partition import SubPartition
 from tcsim.timing.units import NEVER
 from tcsim.timing.warp import ResidentCta, Warp
@@ -32,6 +34,8 @@ __all__ = ["LaunchContext", "Sm"]
 _BARRIER = REASON["barrier"]
 _DRAIN = REASON["drain"]
 _WAIT = REASON["wait"]
+_SHORT = REASON["short_scoreboard"]
+_LONG = REASON["long_scoreboard"]
 _CONSTANT_MISS = REASON["imc_miss"]
 _NO_INSTRUCTION = REASON["no_instruction"]
 _START, _END = 0, 1  # kinds of agenda items; a CTA starts before another ends in the same cycle
@@ -39,15 +43,15 @@ _START, _END = 0, 1  # kinds of agenda items; a CTA starts before another ends i
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """What all SMs of a launch share. ``make_stream``: an empty CTA slot for the SM of that number. ``threads``: per
-    CTA. ``fetch_cycles``, ``constant_cycles``: of a miss of the instruction and of the constant cache.
+    """What all SMs of a launch share. ``per_sm``: CTA slots of each. ``threads``: per CTA. ``fetch_cycles``, ``constant_cycles``: of a miss of the instruction and of the constant cache.
     """
 
     env: simpy.Environment
-    table: IssueTable
+    table: IssueTable | MachineTable
     counters: Counters
     distributor: WorkDistributor
-    make_stream: Callable[[int], CtaStream]
+    streams: Streams
+    per_sm: int
     threads: int
     fetch_cycles: int
     constant_cycles: int
@@ -58,10 +62,10 @@ class Sm:
 
     sub_partition_class: type[SubPartition] = SubPartition
 
-    def __init__(self, number: int, lsu: Lsu, launch: LaunchContext) -> None:
-        self.number, self.lsu = number, lsu
+    def __init__(self, number: int, memory: MemoryUnit, launch: LaunchContext) -> None:
+        self.number, self.memory = number, memory
         self.env, self.counters, self.table = launch.env, launch.counters, launch.table
-        self._distributor, self._make_stream = launch.distributor, launch.make_stream
+        self._distributor, self.streams = launch.distributor, launch.streams
         self._fetch_cycles = launch.fetch_cycles
         table, counters, threads = launch.table, launch.counters, launch.threads
         chip = table.chip
@@ -70,28 +74,27 @@ class Sm:
         numbers = range(chip.scheduler.sub_partitions)
         self.subs = [self.sub_partition_class(self, n, chip, table, counters) for n in numbers]
         for sub in self.subs:
-            sub.execute = self._executors(lsu)
+            sub.execute = self._executors(memory)
         self.dry: list[Warp] = []
         self._constant_cycles = launch.constant_cycles
         self._constants_ready = 0  # as in the scoreboard; 0: not asked for yet
         self._code_ready = [-1] * table.blocks
         self._agenda: list[tuple[int, int, int, Any]] = []
-        self._streams: list[CtaStream] = []  # one per CTA slot, made when first used
-        self._free_places: list[int] = []
+        self._free_places = [number * launch.per_sm + n for n in reversed(range(launch.per_sm))]
         self._age = 0
         self._resident = 0
         self._active_since = 0
         self.finished = 0
 
-    def _executors(self, lsu: Lsu) -> list[Callable[[SubPartition, Warp, Entry, int], None]]:
+    def _executors(self, memory: MemoryUnit) -> list[Callable[[SubPartition, Warp, Entry, int], None]]:
         """By :class:`~tcsim.timing.issue.Unit`."""
         return [
             self._unreachable,
-            self._then(lsu.exchange),
-            self._then(lsu.load),
-            self._then(lsu.store),
-            self._then(lsu.atomic),
-            self._then(lsu.copy),
+            self._then(memory.exchange),
+            self._then(memory.load),
+            self._then(memory.store),
+            self._then(memory.atomic),
+            self._then(memory.copy),
             self._then(self._commit),
             self._barrier,
             self._barrier,
@@ -159,45 +162,31 @@ class Sm:
         """Pull more instructions for the warps that have none left."""
         while self.dry:
             warp = self.dry.pop()
-            cta = warp.cta
-            piece = cta.stream.pull(warp.number)
-            if piece is None:
-                cta.starved.append(warp)
-            else:
-                warp.load(piece)
+            if self.streams.feed(warp.row):
                 warp.sub.advance(warp, warp.base)
-            self._feed_starved(cta)
+            else:
+                warp.cta.starved.append(warp)
+            self._feed_starved(warp.cta)
 
     def _feed_starved(self, cta: ResidentCta) -> None:
         """Others of the CTA have gone on: see whether the warps that waited for that can."""
         for warp in tuple(cta.starved):
-            piece = cta.stream.take(warp.number)
-            if piece is not None:
+            if self.streams.has(warp.row):
                 cta.starved.remove(warp)
-                warp.load(piece)
                 now = max(int(self.env.now), warp.base >> SHIFT)
                 warp.sub.advance(warp, (now << SHIFT) + _BARRIER)
 
     def _stuck(self) -> DeadlockError:
-        return DeadlockError(
-            f"DEADLOCK  kernel {self.table.program.name}: barriers of the CTAs on SM {self.number} do not open in the "
-            "order of time, though they did in another order. Threads arrive at a barrier that others still use "
-            "(PTX ISA 9.7.13.1). Try a barrier number of its own for each purpose"
-        )
+        return stuck(self.table.program.name, self.number)
 
     # ------------------------------------------------------------------------------------------------ CTAs come and go
 
     def _start(self, number: int, dispatched: int, now: int) -> None:
-        if self._free_places:
-            place = self._free_places.pop()
-        else:
-            place = len(self._streams)
-            self._streams.append(self._make_stream(self.number))
-        stream = self._streams[place]
-        stream.start(number)
+        place = self._free_places.pop()
+        self.streams.start(place, self.number, number)
         if not self._constants_ready:
             self._constants_ready = (now + self._constant_cycles << SHIFT) + _CONSTANT_MISS
-        cta = ResidentCta(number, place, stream, list(self._live))
+        cta = ResidentCta(number, place, list(self._live))
         if not self._resident:
             self._active_since = dispatched
         self._resident += 1
@@ -208,7 +197,8 @@ class Sm:
         for index in range(len(self._live)):
             sub = self.subs[(first + index) % len(self.subs)]
             sub.warps += 1
-            warp = Warp(cta, index, self._age, sub, self.table.scoreboard, now)
+            row = place * len(self._live) + index
+            warp = Warp(cta, index, self._age, sub, self.table.scoreboard, now, self.streams.buffers, row)
             warp.scoreboard[CONSTANT_BANK] = self._constants_ready
             self._age += 1
             cta.warps.append(warp)
@@ -217,7 +207,7 @@ class Sm:
         self.dry.reverse()
 
     def _end(self, cta: ResidentCta, now: int) -> None:
-        cta.stream.end()
+        self.streams.end(cta.place)
         self._free_places.append(cta.place)
         self._resident -= 1
         self.finished = now
@@ -248,40 +238,40 @@ class Sm:
     def _commit(sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         warp.pipe.take(now, now, 1)
         warp.commit_copies()
+        if entry.writes:
+            warp.deliver((warp.copies_landed << SHIFT) + _LONG)
 
-    @staticmethod
-    def _clock(sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
-        """Read the clock: only now does the executor get to know what it shows."""
+    def _clock(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """Do something whose result depends on time: only now does the executor get to know what time it is."""
         warp.pipe.take(now, now, entry.busy)
-        for place in entry.writes:
-            warp.scoreboard[place] = (now << SHIFT) + entry.result
-        warp.load(warp.cta.stream.tell_time(warp.number, now))
+        warp.deliver((now << SHIFT) + entry.result)
+        warp.read(now, _SHORT)
+        self.streams.tell_time(warp.row, now)
         sub.advance(warp, (now << SHIFT) + entry.after)
 
     def _barrier(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """Arrive at a CTA barrier; whoever is let through goes on when the release has reached it."""
         warp.pipe.take(now, now, entry.busy)
+        warp.read(now, _SHORT)
         base = (now << SHIFT) + entry.after
-        at = warp.payload[warp.index]
+        at = warp.payload()
         if at < 0:
             sub.advance(warp, base)
             return
-        number, needed = warp.words[at], warp.words[at + 1]
-        waits = entry.unit == Unit.BARRIER
-        stops, through = warp.cta.barriers.arrive(number, needed, warp, warp.lanes(), waits)
+        number, needed = warp.buffers.words[warp.row, at : at + 2].tolist()
+        released = self.memory.arrival(now)
+        stops, through = warp.cta.barriers.arrive(number, needed, warp, warp.lanes(), entry.unit == Unit.BARRIER)
         if not stops:
             sub.advance(warp, base)
         if through:
-            self._release(through, now)
+            self._release(through, released)
 
-    def _release(self, warps: list[Warp], now: int) -> None:
-        released = now + self.lsu.shared.barrier_release
+    def _release(self, warps: list[Warp], released: int) -> None:
         for warp in warps:
             entry = warp.entry
             first = max(released, warp.last + 1)
             self._charge(warp, entry, _BARRIER, first - warp.last - 1)
-            for place in entry.writes:
-                warp.scoreboard[place] = (first << SHIFT) + _WAIT
+            warp.deliver((first << SHIFT) + _WAIT)
             warp.sub.advance(warp, (first << SHIFT) + _WAIT)
 
     def _exit(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
@@ -303,4 +293,4 @@ class Sm:
             if not cta.alive:
                 heappush(self._agenda, (cta.end, _END, cta.number, cta))
         if through:
-            self._release(through, now)
+            self._release(through, now + self.memory.release)

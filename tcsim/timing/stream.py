@@ -1,8 +1,9 @@
-"""The instructions that the warps of a CTA execute, pulled from the executor a piece at a time.
+"""The instructions that warps execute, pulled from the executor a piece at a time.
 
-The executor runs ahead of time by at most a buffer per warp, so a grid of any size needs the same memory. Values are
-settled there; here they are only asked for: when a warp's buffer is used up, its CTA runs on until the buffers are full
-again.
+The executor runs ahead of time by at most a buffer per warp, so a grid of any size needs the same memory. Values are settled
+there; here they are only asked for: when a warp has issued all that its buffer holds, its CTA runs on until the buffers of its
+warps are full again. Where an instruction's result depends on when it executes, the executor stands before it until the timing
+model says what time it is.
 """
 
 from __future__ import annotations
@@ -13,149 +14,250 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.compiled import compiled
+from isa.program import GUARD, Program
 from tcsim.execute.accesses import MAX_WORDS
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
+from tcsim.execute.recorder import Recorder, new_recorder, record
 from tcsim.execute.state import GroupState
 from tcsim.timing.schedule import Segment, arrange
 from tcsim.timing.watch import SpinWatch
 
-__all__ = ["CtaStream", "Piece", "records_per_warp"]
+__all__ = ["Buffers", "Streams", "new_buffers", "records_per_warp"]
 
-_RECORDS = 1 << 19
-_FEWEST, _MOST = 64, 1024
+_RECORDS = 1 << 21
+_FEWEST, _MOST = 128, 1024
 _NO_LIMIT = 1 << 40
+_WORDS_PER_RECORD = 4
 
 
 def records_per_warp(resident_warps: int) -> int:
-    """Buffer length with which all warps resident on the chip have half a million records (about 100 MB)."""
+    """Buffer length with which all warps resident on the chip have two million records (about 100 MB)."""
     return max(_FEWEST, min(_MOST, _RECORDS // max(1, resident_warps)))
 
 
-class Piece(NamedTuple):
-    """A piece of a warp's stream: instructions, position of each one's payload in ``words`` (-1 for none), and lanes
-    that execute it (uint32 [n]).
+class Buffers(NamedTuple):
+    """What warps will issue, by row (a warp's place on the chip): arrays [row, record] and ``words`` [row, word] as of a
+    :class:`~tcsim.execute.recorder.Recorder`.
+
+    ``used``: int64 [row, 2], records and words written. ``settled``: how many of the records are in the order in which they
+    issue. ``at``: the record that the warp stands before or has issued last; -1 before the first.
     """
 
-    pcs: list[int]
-    payload: list[int]
-    words: list[int]
+    pcs: NDArray[np.int32]
+    active: NDArray[np.uint32]
     executing: NDArray[np.uint32]
-
-    def followed_by(self, later: Piece) -> Piece:
-        """This piece and the one behind it as one."""
-        shift = len(self.words)
-        payload = self.payload + [at + shift if at >= 0 else at for at in later.payload]
-        executing = np.concatenate((self.executing, later.executing))
-        return Piece(self.pcs + later.pcs, payload, self.words + later.words, executing)
-
-    def split(self, at: int) -> tuple[Piece, Piece]:
-        """The first ``at`` instructions, and the rest. Payload words are in the order of the text, as the rest's
-        instructions are.
-        """
-        first = min((position for position in self.payload[at:] if position >= 0), default=len(self.words))
-        payload = [position - first if position >= 0 else position for position in self.payload[at:]]
-        rest = Piece(self.pcs[at:], payload, self.words[first:], self.executing[at:])
-        return Piece(self.pcs[:at], self.payload[:at], self.words[:first], self.executing[:at]), rest
+    payload: NDArray[np.int32]
+    words: NDArray[np.int64]
+    used: NDArray[np.int64]
+    settled: NDArray[np.int64]
+    at: NDArray[np.int64]
 
 
-class CtaStream:
-    """A CTA slot of the executor with its recorder. ``slot``: the executor's state."""
+def new_buffers(rows: int, records: int) -> Buffers:
+    """Empty buffers of ``records`` for ``rows`` warps."""
+    shape = (rows, records)
+    return Buffers(
+        pcs=np.zeros(shape, np.int32),
+        active=np.zeros(shape, np.uint32),
+        executing=np.zeros(shape, np.uint32),
+        payload=np.zeros(shape, np.int32),
+        words=np.zeros((rows, 2 * MAX_WORDS + _WORDS_PER_RECORD * records), np.int64),
+        used=np.zeros((rows, 2), np.int64),
+        settled=np.zeros(rows, np.int64),
+        at=np.zeros(rows, np.int64),
+    )
+
+
+@compiled
+def _compact(b, first, count):
+    """Move what is still needed to the start of the buffers of ``count`` warps from row ``first`` on."""
+    for row in range(first, first + count):
+        shift = b.at[row]
+        if shift <= 0:
+            continue
+        records = max(b.used[row, 0], b.settled[row])  # the last may be one that the executor stands before
+        end = b.used[row, 1] if records == b.used[row, 0] else min(b.used[row, 1] + MAX_WORDS, b.words.shape[1])
+        words = end
+        for index in range(shift, records):
+            at = b.payload[row, index]
+            if 0 <= at < words:
+                words = np.int64(at)
+        for index in range(shift, records):
+            to = index - shift
+            b.pcs[row, to] = b.pcs[row, index]
+            b.active[row, to] = b.active[row, index]
+            b.executing[row, to] = b.executing[row, index]
+            at = b.payload[row, index]
+            b.payload[row, to] = at - words if at >= 0 else at
+        for index in range(words, end):
+            b.words[row, index - words] = b.words[row, index]
+        b.used[row, 0] -= shift
+        b.used[row, 1] = max(0, b.used[row, 1] - words)
+        b.settled[row] -= shift
+        b.at[row] = 0
+
+
+class Streams:
+    """The CTA slots of a launch, by place (a number on the chip), and the buffers of their warps: warp w of place p has row
+    ``p * warps + w``. ``make_slot``: an executor's slot for the SM of that number with a recorder.
+    """
 
     def __init__(
-        self, slot: CtaSlot, starts: Sequence[Segment | None], clock_ns: Callable[[int], int], watch: SpinWatch
+        self,
+        program: Program,
+        warps: int,
+        places: int,
+        records: int,
+        make_slot: Callable[[int, Recorder], CtaSlot],
+        pool: int,
+        counts: NDArray[np.int64],
+        starts: Sequence[Segment | None],
+        clock_ns: Callable[[int], int],
+        watch: SpinWatch,
     ) -> None:
-        self.slot, self._watch = slot, watch
-        self._cluster = Cluster(lambda rank: slot, 1)
-        self._starts, self._clock_ns = starts, clock_ns
+        self.warps, self.buffers = warps, new_buffers(places * warps, records)
+        self.counts = counts
+        self._program, self._make_slot, self._watch, self._clock_ns = program, make_slot, watch, clock_ns
+        self._starts = starts if any(start is not None for start in starts) else None
+        self._pattern = new_recorder(program, 1, 1, pool, counts)
+        self._clusters: list[Cluster | None] = [None] * places
+
+    def _slot(self, place: int) -> CtaSlot:
+        cluster = self._clusters[place]
+        assert cluster is not None
+        return cluster.slots[0]
+
+    def _cluster(self, place: int, sm: int) -> Cluster:
+        cluster = self._clusters[place]
+        if cluster is None:
+            rows = slice(place * self.warps, (place + 1) * self.warps)
+            b = self.buffers
+            recorder = self._pattern._replace(
+                pcs=b.pcs[rows],
+                active=b.active[rows],
+                executing=b.executing[rows],
+                payload=b.payload[rows],
+                words=b.words[rows],
+                used=b.used[rows],
+                permits=np.zeros(self.warps, np.int64),
+                now=np.zeros((self.warps, 2), np.int64),
+            )
+            slot = self._make_slot(sm, recorder)
+            cluster = self._clusters[place] = Cluster(lambda rank: slot, 1)
+        return cluster
+
+    def start(self, place: int, sm: int, number: int) -> None:
+        """Put CTA ``number`` into a place on an SM, with empty buffers."""
+        self._cluster(place, sm).start(number)
+        slot = self._slot(place)
         assert slot.recorder is not None
-        self._recorder = slot.recorder
-        self._held: dict[int, Piece] = {}  # by warp: the start of a segment whose end is not here yet
+        slot.recorder.permits[...] = 0
+        rows = slice(place * self.warps, (place + 1) * self.warps)
+        self.buffers.used[rows] = 0
+        self.buffers.settled[rows] = 0
+        self.buffers.at[rows] = -1
+        self._watch.started(slot)
 
-    def start(self, number: int) -> None:
-        """Put CTA ``number`` in, with empty buffers."""
-        self._cluster.start(number)
-        self._recorder.used[...] = 0
-        self._recorder.permits[...] = 0
-        self._held.clear()
-        self._watch.started(self.slot)
+    def end(self, place: int) -> None:
+        """The CTA in a place has ended in time."""
+        self._watch.ended(self._slot(place))
 
-    def end(self) -> None:
-        """The CTA has ended in time."""
-        self._watch.ended(self.slot)
+    def feed(self, row: int) -> bool:
+        """See that a warp that has issued all its records gets more. False if it waits for others of its CTA that have
+        instructions to issue first.
 
-    def pull(self, warp: int) -> Piece | None:
-        """The next piece of a warp, or None if the warp waits for others of its CTA that have instructions to issue
-        first.
-
-        Where the next instruction reads the clock, it comes alone and before it is executed: :meth:`tell_time` does
-        that. Raises KernelFault or DeadlockError.
+        Where the next instruction depends on time, it comes alone and before it is executed: :meth:`tell_time` does that.
+        Raises KernelFault or DeadlockError.
         """
-        while True:
-            if not self._recorder.used[warp, 0]:
-                self._run()
-            if not self._recorder.used[warp, 0]:
-                return self._clock_read(warp)
-            piece = self._take(warp)
-            if piece.pcs:
-                return piece
+        b = self.buffers
+        place = row // self.warps
+        while b.settled[row] <= b.at[row] + 1:
+            _compact(b, place * self.warps, self.warps)
+            before = int(b.used[row, 0])
+            self._run(place)
+            if int(b.used[row, 0]) == before:
+                return self._stand(place, row)
+        return True
 
-    def _clock_read(self, warp: int) -> Piece | None:
-        """The instruction that reads the clock, if that is what a warp stands before."""
-        arrays = self.slot.arrays
+    def has(self, row: int) -> bool:
+        """Whether a warp has something to issue, without running the executor."""
+        return bool(self.buffers.settled[row] > self.buffers.at[row] + 1)
+
+    def _stand(self, place: int, row: int) -> bool:
+        """Write down the instruction that depends on time, if that is what a warp stands before."""
+        slot = self._slot(place)
+        assert slot.recorder is not None
+        arrays, recorder = slot.arrays, slot.recorder
+        warp = row % self.warps
         for group in range(32):
-            if arrays.mask[warp, group] and arrays.state[warp, group] == GroupState.READY:
-                pc = int(arrays.pc[warp, group])
-                return Piece([pc], [-1], [], arrays.mask[warp, group : group + 1]) if self._recorder.timed[pc] else None
-        return None
+            if not arrays.mask[warp, group] or arrays.state[warp, group] != GroupState.READY:
+                continue
+            pc = int(arrays.pc[warp, group])
+            if not recorder.timed[pc]:
+                return False
+            active = int(arrays.mask[warp, group])
+            executing, guard = active, int(self._program.code[pc, GUARD])
+            if guard >= 0:
+                word = int(arrays.blocks[warp, guard >> 1])
+                executing &= ~word if guard & 1 else word
+            used, counts = self.buffers.used[row].copy(), self.counts[pc].copy()
+            recorder.permits[warp] = 1
+            base = arrays.blocks[warp].ctypes.data
+            written = record(recorder, arrays, warp, pc, np.uint32(active), np.uint32(executing), base, slot.ctx.ctypes.data)
+            recorder.permits[warp] = 0
+            self.buffers.used[row], self.counts[pc] = used, counts  # it is written again when it executes
+            if written:
+                self.buffers.settled[row] = int(used[0]) + 1
+            return bool(written)
+        return False
 
-    def tell_time(self, warp: int, cycle: int) -> Piece:
-        """Let a warp execute the instruction that reads the clock, in this cycle, and go on; returns what comes behind
-        it.
-        """
-        self._recorder.now[warp] = cycle, self._clock_ns(cycle)
-        self._recorder.permits[warp] = 1
-        self._run()
-        self._recorder.permits[warp] = 0
-        return self._take(warp).split(1)[1]
+    def tell_time(self, row: int, cycle: int) -> None:
+        """Let a warp execute, in this cycle, the instruction that depends on time, and go on."""
+        place, warp = divmod(row, self.warps)
+        slot = self._slot(place)
+        assert slot.recorder is not None
+        recorder = slot.recorder
+        recorder.now[warp] = cycle, self._clock_ns(cycle)
+        recorder.permits[warp] = 1
+        self._run(place)
+        recorder.permits[warp] = 0
 
-    def take(self, warp: int) -> Piece | None:
-        """What a warp's buffer holds, without running the executor."""
-        if not self._recorder.used[warp, 0]:
-            return None
-        piece = self._take(warp)
-        return piece if piece.pcs else None
+    def _settle(self, row: int) -> None:
+        """Put new records in the order in which they issue; the start of a segment that the buffer's end cut off is kept for
+        later."""
+        b = self.buffers
+        count, words = b.used[row].tolist()
+        first = int(b.settled[row])
+        if self._starts is None or first >= count:
+            b.settled[row] = count
+            return
+        cut = first > 1 and (count == b.pcs.shape[1] or words + MAX_WORDS > b.words.shape[1])
+        pcs, payload = b.pcs[row, first:count].tolist(), b.payload[row, first:count].tolist()
+        b.settled[row] = first + arrange(pcs, payload, self._starts, cut)
+        b.pcs[row, first:count], b.payload[row, first:count] = pcs, payload
 
-    def _take(self, warp: int) -> Piece:
-        """Empty a warp's buffer. Segments are put in order; the start of one that the buffer's end cut off is held
-        back.
-        """
-        recorder = self._recorder
-        count, used = recorder.used[warp].tolist()
-        cut = count == recorder.pcs.shape[1] or used + MAX_WORDS > recorder.words.shape[1]
-        piece = Piece(
-            recorder.pcs[warp, :count].tolist(),
-            recorder.payload[warp, :count].tolist(),
-            recorder.words[warp, :used].tolist(),
-            recorder.executing[warp, :count].copy(),
-        )
-        recorder.used[warp] = 0
-        held = self._held.pop(warp, None)
-        if held is not None:
-            piece = held.followed_by(piece)
-        ordered = arrange(piece.pcs, piece.payload, self._starts, cut)
-        if ordered < len(piece.pcs):
-            piece, self._held[warp] = piece.split(ordered)
-        return piece
-
-    def _run(self) -> None:
-        before = self.slot.instructions
-        status, _ = self._cluster.run(_NO_LIMIT)
+    def _run(self, place: int) -> None:
+        cluster, slot = self._clusters[place], self._slot(place)
+        assert cluster is not None
+        before = slot.instructions
+        rows = range(place * self.warps, (place + 1) * self.warps)
+        held = self.buffers.settled[rows.start : rows.stop].copy()
+        status, _ = cluster.run(_NO_LIMIT)
         if status == Outcome.DEADLOCK:
-            raise deadlock([self.slot])
+            raise deadlock([slot])
         if status not in (Outcome.DONE, Outcome.PAUSED):
-            raise fault(self.slot, status)
-        if self.slot.instructions != before:  # not if all its warps only stand before the clock, or have full buffers
-            self._watch.ran(self.slot)
+            raise fault(slot, status)
+        if slot.instructions != before:  # not if all its warps only stand before the clock, or have full buffers
+            self._watch.ran(slot)
+        if self._starts is None:
+            standing = held > self.buffers.used[rows.start : rows.stop, 0]
+            settled = self.buffers.used[rows.start : rows.stop, 0] + standing
+            self.buffers.settled[rows.start : rows.stop] = settled
+            return
+        for row in rows:
+            if self.buffers.settled[row] <= self.buffers.used[row, 0]:
+                self._settle(row)

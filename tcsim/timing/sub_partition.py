@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tcsim.arch.timing_spec import Chip
 from tcsim.timing.counters import Counters
 from tcsim.timing.issue import NO_WAIT, Entry, IssueTable, Unit
+from tcsim.timing.machine_table import MachineTable
 from tcsim.timing.pipes import make_pipe
 from tcsim.timing.scoreboard import REASON, SHIFT
 from tcsim.timing.units import NEVER
@@ -29,27 +30,29 @@ _NOT_SELECTED = REASON["not_selected"]
 _LONG = REASON["long_scoreboard"]
 _WAIT = REASON["wait"]
 _MEMBAR = REASON["membar"]
+_SHORT = REASON["short_scoreboard"]
+_RESOLVING = REASON["branch_resolving"]
 _MASK = (1 << SHIFT) - 1
 assert _SELECTED == 0
 
 
 class SubPartition:
-    """``next``: the first cycle in which something may issue. ``warps``: how many are resident. ``address_free``: when
-    its address generation takes another instruction. ``execute``: for each :class:`~tcsim.timing.issue.Unit`, what does
+    """``next``: the first cycle in which something may issue. ``warps``: how many are resident. ``execute``: for each :class:`~tcsim.timing.issue.Unit`, what does
     the instruction once it has issued.
     """
 
-    def __init__(self, sm: Sm, number: int, chip: Chip, table: IssueTable, counters: Counters) -> None:
+    def __init__(self, sm: Sm, number: int, chip: Chip, table: IssueTable | MachineTable, counters: Counters) -> None:
         self.sm, self.number = sm, number
         self.pipes = [make_pipe(chip.pipes[name]) for name in table.pipes]
         self.execute: list[Callable[[SubPartition, Warp, Entry, int], None]] = []
         self.next = NEVER
         self.warps = 0
-        self.address_free = 0
         self._entries = table.entries
         self._stalls = counters.stalls
         self._greedy = chip.scheduler.greedy
         self._order = -1 if chip.scheduler.order == "youngest" else 1
+        self._jump_interval = chip.scheduler.jump_interval
+        self._fetch_free = 0
         self._guard_delay = chip.scheduler.guard_delay << SHIFT
         self._pending: list[tuple[int, int, Warp]] = []  # a heap by the cycle in which they become ready
         self._ready: list[Warp] = []  # in the order in which they are to be chosen
@@ -67,17 +70,21 @@ class SubPartition:
             self._make_ready(heappop(pending)[2])
         ready = self._ready
         last = self._last
-        if self._greedy and last in ready and last.pipe.free <= now:
+        if self._greedy and last in ready and self._free(last) <= now:
             return last
         soonest = pending[0][0] if pending else NEVER
         for warp in ready:
-            free = warp.pipe.free
+            free = self._free(warp)
             if free <= now:
                 return warp
             if free < soonest:
                 soonest = free
         self.next = soonest
         return None
+
+    def _free(self, warp: Warp) -> int:
+        """When a pipe takes the next instruction of a warp."""
+        return min(warp.pipe.free, self.pipes[warp.entry.other].free)
 
     def _make_ready(self, warp: Warp) -> None:
         """All operands are there: the warp competes for its pipe and for the issue slot."""
@@ -101,6 +108,10 @@ class SubPartition:
         self._last = warp
         self._earliest = now + entry.slots
         warp.last = now + entry.extra_slots
+        if entry.jump:
+            warp.behind, warp.issued = entry.pc + 1, now
+        else:
+            warp.behind = -1
         if self._ready:
             self.next = self._earliest
         elif self._pending:
@@ -108,15 +119,14 @@ class SubPartition:
         else:
             self.next = NEVER
         if entry.unit == Unit.PIPE:
-            pipe = warp.pipe
+            pipe = warp.pipe if warp.pipe.free <= now else self.pipes[entry.other]
             pipe.free = now + entry.busy
             pipe.reserved += entry.busy - 1
             pipe.user = warp
-            if entry.writes:
-                value = (now << SHIFT) + entry.result
-                scoreboard = warp.scoreboard
-                for place in entry.writes:
-                    scoreboard[place] = value
+            if entry.writes or entry.order:
+                warp.deliver((now << SHIFT) + entry.result)
+            if entry.source:
+                warp.read(now, _SHORT)
             self.advance(warp, (now << SHIFT) + entry.after)
         else:
             self.execute[entry.unit](self, warp, entry, now)
@@ -147,22 +157,24 @@ class SubPartition:
 
         ``base``: the earliest cycle for it and why not earlier, as in the scoreboard.
         """
-        index = warp.index + 1
-        pcs = warp.pcs
-        count = len(pcs)
+        buffers, row = warp.buffers, warp.row
+        index = int(buffers.at[row]) + 1
+        count = int(buffers.settled[row])
+        pcs = buffers.pcs[row]
         scoreboard = warp.scoreboard
-        entries = self._entries
         while index < count:
-            entry = entries[pcs[index]]
+            entry = self._entries[pcs[index]]
             latest = max(entry.operands(scoreboard))
             if entry.free:  # its result is ready when its operands are
                 for place in entry.writes:
                     scoreboard[place] = latest
                 index += 1
                 continue
-            warp.index = index
+            buffers.at[row] = index
             warp.entry = entry
             warp.pipe = self.pipes[entry.pipe]
+            if warp.behind >= 0 and entry.pc != warp.behind:
+                base = max(base, self._jump(warp, entry.pc))
             if latest < base:
                 latest = base
             if entry.guard:
@@ -185,9 +197,17 @@ class SubPartition:
                 if ready_at < self.next:
                     self.next = ready_at
             return
-        warp.index = index
+        buffers.at[row] = count - 1
         warp.base = base
         self.sm.dry.append(warp)
+
+    def _jump(self, warp: Warp, target: int) -> int:
+        """When a warp that goes elsewhere can go on, as in the scoreboard: the fetch unit takes one such after another."""
+        branch = self._entries[warp.behind - 1]
+        there = warp.issued + (branch.jump if target > warp.behind else branch.jump_back)
+        there = max(there, self._fetch_free)
+        self._fetch_free = there + self._jump_interval
+        return (there << SHIFT) + _RESOLVING
 
     def _special(self, warp: Warp, entry: Entry) -> int:
         """What an instruction waits for besides its operands: earlier stores, or copies."""

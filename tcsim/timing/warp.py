@@ -4,33 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tcsim.timing.barriers import CtaBarriers
-from tcsim.timing.stream import CtaStream, Piece
+from tcsim.timing.scoreboard import SHIFT
 
 if TYPE_CHECKING:
     from tcsim.timing.issue import Entry
     from tcsim.timing.pipes import Pipe
+    from tcsim.timing.stream import Buffers
     from tcsim.timing.sub_partition import SubPartition
 
-__all__ = ["ALL_COPIES", "ResidentCta", "Warp"]
+__all__ = ["ALL_COPIES", "MOST_GROUPS", "ResidentCta", "Warp"]
 
 ALL_COPIES = -2
 """In place of a number of groups: cp.async.wait_all."""
 
+MOST_GROUPS = 64
+"""Groups of copies that are told apart; older ones count as one, which has landed when the youngest of them has."""
+
 
 class ResidentCta:
-    """A CTA on an SM. ``place``: which of the SM's CTA slots it has. ``alive``: warps that have not ended. ``end``:
-    cycle in which the last that has ended gave up its resources. ``starved``: warps without instructions until others
-    of the CTA have gone on.
+    """A CTA on an SM. ``place``: which of the chip's CTA slots it has. ``alive``: warps that have not ended. ``end``: cycle in
+    which the last that has ended gave up its resources. ``starved``: warps without instructions until others of the CTA have
+    gone on.
     """
 
-    __slots__ = ("alive", "barriers", "end", "number", "place", "starved", "stream", "warps")
+    __slots__ = ("alive", "barriers", "end", "number", "place", "starved", "warps")
 
-    def __init__(self, number: int, place: int, stream: CtaStream, live: list[int]) -> None:
-        self.number, self.place, self.stream = number, place, stream
+    def __init__(self, number: int, place: int, live: list[int]) -> None:
+        self.number, self.place = number, place
         self.barriers = CtaBarriers(live)
         self.warps: list[Warp] = []
         self.alive = len(live)
@@ -41,57 +42,70 @@ class ResidentCta:
 class Warp:
     """A warp between launch and end.
 
-    ``number`` in its CTA; ``age``: launch order on its SM, larger is younger; ``sub``: its sub-partition. ``pcs``,
-    ``payload``, ``words``, ``executing``: the piece of its stream that is issuing, ``index`` where in it; ``block``: of
-    the instruction cache it is in.
+    ``number`` in its CTA; ``row`` of its buffers, ``words``: address of its payloads; ``age``: launch order on its SM, larger is younger; ``sub``: its
+    sub-partition. ``block``: of the instruction cache it is in.
 
-    ``entry``: the instruction that is next. It can issue from cycle ``ready_at`` on for all the warp knows; until then
-    it is stalled by ``reason``. ``pipe`` is where it goes, ``refused`` what that pipe had refused when the warp was
-    ready. ``base``: earliest next issue and why not earlier, as in the scoreboard, for a warp without instructions.
-    ``first``, ``last``: the first cycle of its life, and the last that is accounted for.
+    ``entry``: the instruction that is next. It can issue from cycle ``ready_at`` on for all the warp knows; until then it is
+    stalled by ``reason``. ``pipe`` is where it goes, ``refused`` what that pipe had refused when the warp was ready. ``base``:
+    earliest next issue and why not earlier, as in the scoreboard, for a warp without instructions. ``first``, ``last``: the
+    first cycle of its life, and the last that is accounted for. ``behind``: the instruction behind the one that issued last, in
+    cycle ``issued``, if going elsewhere takes time; else -1.
 
-    ``stores_left``, ``stores_done``: when its stores have left the SM, and are acknowledged. ``copies``,
-    ``copy_groups``, ``copies_landed``: when its uncommitted cp.async, each committed group, and all those waited for
-    land.
+    ``stores_left``, ``stores_done``: when its stores have left the SM, and are acknowledged. ``copies``, ``copy_groups``,
+    ``copies_landed``: when its uncommitted cp.async, each committed group, and all those waited for land.
     """
 
     __slots__ = (
-        "age", "base", "block", "copies", "copies_landed", "copy_groups", "cta", "entry", "executing", "first",
-        "index", "last", "number", "payload", "pcs", "pipe", "ready_at", "reason", "refused", "scoreboard",
-        "stores_done", "stores_left", "sub", "words",
+        "age", "base", "behind", "block", "buffers", "copies", "copies_landed", "copy_groups", "cta", "entry", "first", "issued", "last",
+        "number", "pipe", "ready_at", "reason", "refused", "row", "scoreboard", "stores_done", "stores_left", "sub",
+        "words",
     )  # fmt: skip
 
     entry: Entry
     pipe: Pipe
-    pcs: list[int]
-    payload: list[int]
-    words: list[int]
-    executing: NDArray[np.uint32]
 
-    def __init__(self, cta: ResidentCta, number: int, age: int, sub: SubPartition, places: int, start: int) -> None:
-        self.cta, self.number, self.age, self.sub = cta, number, age, sub
+    def __init__(
+        self, cta: ResidentCta, number: int, age: int, sub: SubPartition, places: int, start: int, buffers: Buffers, row: int
+    ) -> None:
+        self.cta, self.number, self.age, self.sub, self.buffers, self.row = cta, number, age, sub, buffers, row
+        self.words = int(buffers.words[row].ctypes.data)
         self.scoreboard = [0] * places
         self.first = start
         self.last = start - 1
-        self.base = self.ready_at = self.reason = self.refused = 0
-        self.block = self.index = -1
-        self.pcs = []
+        self.base = self.ready_at = self.reason = self.refused = self.issued = 0
+        self.block = self.behind = -1
         self.stores_left = self.stores_done = 0
         self.copies = self.copies_landed = 0
         self.copy_groups: list[int] = []
 
-    def load(self, piece: Piece) -> None:
-        """Go on with the next piece of the stream; the warp stands before its first instruction."""
-        self.pcs, self.payload, self.words, self.executing = piece
-        self.index = -1
-
     def lanes(self) -> int:
         """Lanes that execute the current instruction."""
-        return int(self.executing[self.index])
+        return int(self.buffers.executing[self.row, self.buffers.at[self.row]])
+
+    def payload(self) -> int:
+        """Where the current instruction's payload starts in the words of its row; -1 if no lane executes it."""
+        return int(self.buffers.payload[self.row, self.buffers.at[self.row]])
+
+    def deliver(self, value: int) -> None:
+        """Note when the result of the current instruction is there, as in the scoreboard."""
+        entry, scoreboard = self.entry, self.scoreboard
+        if entry.order:
+            value = scoreboard[entry.order] = max(value, scoreboard[entry.order])
+        for place in entry.writes:
+            scoreboard[place] = max(value, scoreboard[place]) if entry.counts else value
+
+    def read(self, start: int, reason: int) -> None:
+        """Note when its operands have been read, if somebody waits for that: they are on their way in cycle ``start``."""
+        source = self.entry.source
+        if source:
+            value = (start + self.entry.source_latency << SHIFT) + reason
+            self.scoreboard[source] = max(value, self.scoreboard[source])
 
     def commit_copies(self) -> None:
-        """cp.async.commit_group: what was copied since the last one is a group."""
-        self.copy_groups.append(self.copies)
+        """cp.async.commit_group: what was copied since the last one is a group. Groups land in order."""
+        self.copies_landed = max(self.copies_landed, self.copies)
+        self.copy_groups.append(self.copies_landed)
+        del self.copy_groups[:-MOST_GROUPS]
         self.copies = 0
 
     def copies_done(self, keep: int) -> int:
@@ -99,7 +113,5 @@ class Warp:
         if keep == ALL_COPIES:
             self.commit_copies()
             keep = 0
-        waited_for = max(0, len(self.copy_groups) - keep)
-        self.copies_landed = max(self.copies_landed, *self.copy_groups[:waited_for], 0)
-        del self.copy_groups[:waited_for]
-        return self.copies_landed
+        groups = self.copy_groups
+        return groups[-1 - keep] if len(groups) > keep else 0

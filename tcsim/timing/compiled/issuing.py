@@ -1,0 +1,270 @@
+"""Choosing and issuing, as :class:`~tcsim.timing.sub_partition.SubPartition` and :class:`~tcsim.timing.warp.Warp` do it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import compiled, inlined
+from tcsim.timing.arrays import row, row32
+from tcsim.timing.compiled.state import (
+    AT, BOARDS, CODE_READY, DRY, ENTRIES, E_BLOCK, E_COUNTS, E_BACK, E_FREE, E_GUARD, E_JUMP, E_KEEP, E_ORDER, E_OTHER, E_PIPE,
+    E_READS, E_READ_COUNT, E_SLOTS, E_SOURCE, E_SOURCE_LATENCY, E_SPECIAL, E_WRITES, E_WRITE_COUNT, GROUPS, G_DRY, OPTIONS,
+    O_BLOCKS, O_FETCH, O_GREEDY, O_GUARD, O_JUMPS, O_ORDER, O_PIPES, O_SUBS, PCS, PENDING, PIPE_KINDS, PLACES, P_FREE, P_OLDEST,
+    P_RESERVED, P_USER, QUEUES, READY, SETTLED, SIGNALS, STALLS, SUBS, SUB_ROWS, S_COUNT, S_EARLIEST, S_FETCH, S_LAST, S_NEXT,
+    S_PENDING_AT, S_READY_COUNT, WAITING, WARPS, W_BASE, W_BEHIND, W_BLOCK, W_COPIES, W_DONE, W_GROUPS, W_LANDED, W_LAST,
+    W_PC, W_READY, W_REASON, W_REFUSED, W_ISSUED, W_STATE, W_SUB, pipe_of,
+)  # fmt: skip
+from tcsim.timing.issue import NO_WAIT
+from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
+from tcsim.timing.units import NEVER
+from tcsim.timing.warp import ALL_COPIES, MOST_GROUPS
+
+__all__ = ["account", "advance", "choose", "commit_copies", "deliver", "read_operands", "take"]
+
+_SELECTED, _NOT_SELECTED, _WAIT = REASON["selected"], REASON["not_selected"], REASON["wait"]
+_LONG, _MEMBAR, _NO_INSTRUCTION = REASON["long_scoreboard"], REASON["membar"], REASON["no_instruction"]
+_RESOLVING = REASON["branch_resolving"]
+_MASK = (1 << SHIFT) - 1
+
+
+# ------------------------------------------------------------------------------------------------------------ pipes
+
+
+@inlined
+def take(c, sub, pipe, now, start, busy):
+    """A pipe takes an instruction that issues at ``now`` and starts at ``start``; a queue holds it until then."""
+    p = pipe_of(c, sub, pipe)
+    depth = row(c, PIPE_KINDS, pipe)[1]
+    if depth == 0:
+        p[P_FREE] = start + busy
+        p[P_RESERVED] += p[P_FREE] - now - 1
+        return
+    starts = row(c, QUEUES, sub * row(c, OPTIONS, 0)[O_PIPES] + pipe)
+    starts[p[P_OLDEST]] = start
+    p[P_OLDEST] = (p[P_OLDEST] + 1) % depth
+    refuses_from = max(p[P_FREE], now + 1)
+    p[P_FREE] = max(refuses_from, starts[p[P_OLDEST]])
+    p[P_RESERVED] += p[P_FREE] - refuses_from
+
+
+@inlined
+def _free(c, sub, pc):
+    """When a pipe takes an instruction."""
+    e = row(c, ENTRIES, pc)
+    return min(pipe_of(c, sub, e[E_PIPE])[P_FREE], pipe_of(c, sub, e[E_OTHER])[P_FREE])
+
+
+# --------------------------------------------------------------------------------------------------------- choosing
+
+
+@inlined
+def _make_ready(c, sub, w):
+    """All operands are there: the warp competes for its pipe and for the issue slot."""
+    p = pipe_of(c, sub, row(c, ENTRIES, row(c, WARPS, w)[W_PC])[E_PIPE])
+    rest = p[P_FREE] - row(c, WARPS, w)[W_READY]
+    row(c, WARPS, w)[W_REFUSED] = p[P_RESERVED] - rest if rest > 0 else p[P_RESERVED]
+    row(c, WARPS, w)[W_STATE] = READY
+
+
+@compiled
+def choose(c, sub, now):
+    """The warp (row) that issues in cycle ``now``; -1 if none can, after which the sub-partition's next cycle is later."""
+    s = row(c, SUBS, sub)
+    count = s[S_COUNT]
+    ready_count = 0
+    pending_at = NEVER
+    last = s[S_LAST]
+    chosen = -1
+    soonest = NEVER
+    youngest = row(c, OPTIONS, 0)[O_ORDER] < 0
+    for step in range(count):
+        w = np.int64(row(c, SUB_ROWS, sub)[count - 1 - step if youngest else step])
+        state = row(c, WARPS, w)[W_STATE]
+        if state == PENDING:
+            if row(c, WARPS, w)[W_READY] > now:
+                pending_at = min(pending_at, row(c, WARPS, w)[W_READY])
+                continue
+            _make_ready(c, sub, w)
+        elif state != READY:
+            continue
+        ready_count += 1
+        free = _free(c, sub, row(c, WARPS, w)[W_PC])
+        if free <= now:
+            if w == last and row(c, OPTIONS, 0)[O_GREEDY]:
+                chosen = w
+            elif chosen < 0:
+                chosen = w
+        elif free < soonest:
+            soonest = free
+    s[S_PENDING_AT] = pending_at
+    s[S_READY_COUNT] = ready_count
+    if chosen < 0:
+        s[S_NEXT] = min(soonest, pending_at)
+    return chosen
+
+
+# ---------------------------------------------------------------------------------------------------------- issuing
+
+
+@compiled
+def account(c, sub, w, now):
+    """Give each cycle since the last issue its reason, and take the issue slots. Returns the pipe that the instruction goes to."""
+    pc = row(c, WARPS, w)[W_PC]
+    e = row(c, ENTRIES, pc)
+    first = pc * REASONS
+    slots = e[E_SLOTS]
+    ready_at = row(c, WARPS, w)[W_READY]
+    row(c, STALLS, 0)[first + _SELECTED] += slots
+    stalled = ready_at - row(c, WARPS, w)[W_LAST] - 1
+    if stalled > 0:
+        row(c, STALLS, 0)[first + row(c, WARPS, w)[W_REASON]] += stalled
+    waited = now - ready_at
+    if waited > 0:
+        p = pipe_of(c, sub, e[E_PIPE])
+        refused = min(waited, p[P_RESERVED] - row(c, WARPS, w)[W_REFUSED])
+        if refused:
+            row(c, STALLS, 0)[first + (_WAIT if p[P_USER] == w else row(c, PIPE_KINDS, e[E_PIPE])[0])] += refused
+        row(c, STALLS, 0)[first + _NOT_SELECTED] += waited - refused
+    s = row(c, SUBS, sub)
+    s[S_LAST] = w
+    s[S_EARLIEST] = now + slots
+    row(c, WARPS, w)[W_STATE] = WAITING
+    row(c, WARPS, w)[W_LAST] = now + slots - 1
+    if e[E_JUMP]:
+        row(c, WARPS, w)[W_BEHIND] = pc + 1
+        row(c, WARPS, w)[W_ISSUED] = now
+    else:
+        row(c, WARPS, w)[W_BEHIND] = -1
+    if s[S_READY_COUNT] > 1:
+        s[S_NEXT] = s[S_EARLIEST]
+    elif s[S_PENDING_AT] < NEVER:
+        s[S_NEXT] = max(s[S_PENDING_AT], s[S_EARLIEST])
+    else:
+        s[S_NEXT] = NEVER
+    return e[E_PIPE] if pipe_of(c, sub, e[E_PIPE])[P_FREE] <= now else e[E_OTHER]
+
+
+@compiled
+def deliver(c, w, e, value):
+    """Note when the result of an instruction is there, as in the scoreboard."""
+    board = row(c, BOARDS, w)
+    if e[E_ORDER]:
+        value = max(value, board[e[E_ORDER]])
+        board[e[E_ORDER]] = value
+    for index in range(e[E_WRITES], e[E_WRITES] + e[E_WRITE_COUNT]):
+        place = row(c, PLACES, 0)[index]
+        board[place] = max(value, board[place]) if e[E_COUNTS] else value
+
+
+@compiled
+def read_operands(c, w, e, start, reason):
+    """Note when its operands have been read, if somebody waits for that."""
+    if e[E_SOURCE]:
+        value = ((start + e[E_SOURCE_LATENCY]) << SHIFT) + reason
+        if value > row(c, BOARDS, w)[e[E_SOURCE]]:
+            row(c, BOARDS, w)[e[E_SOURCE]] = value
+
+
+# ------------------------------------------------------------------------------------------------- going on to next
+
+
+@compiled
+def commit_copies(c, w):
+    """What was copied since the last commit is a group. Groups land in order; the ring keeps the youngest."""
+    warp = row(c, WARPS, w)
+    warp[W_LANDED] = max(warp[W_LANDED], warp[W_COPIES])
+    row(c, GROUPS, w)[warp[W_GROUPS] % MOST_GROUPS] = warp[W_LANDED]
+    warp[W_GROUPS] += 1
+    warp[W_COPIES] = 0
+
+
+@compiled
+def _copies_done(c, w, keep):
+    """The cycle in which all but the ``keep`` youngest groups have landed, or everything for ALL_COPIES."""
+    if keep == ALL_COPIES:
+        commit_copies(c, w)
+        keep = 0
+    groups = row(c, WARPS, w)[W_GROUPS]
+    if keep >= min(groups, MOST_GROUPS):
+        return np.int64(0)
+    return row(c, GROUPS, w)[(groups - 1 - keep) % MOST_GROUPS]
+
+
+@inlined
+def _fetch(c, sm, block, now):
+    """When a block of instructions asked for in cycle ``now`` is there, as in the scoreboard."""
+    ready = row(c, CODE_READY, sm)[block]
+    if ready < 0:
+        ready = now + row(c, OPTIONS, 0)[O_FETCH]
+        row(c, CODE_READY, sm)[block] = ready
+    if block + 1 < row(c, OPTIONS, 0)[O_BLOCKS] and row(c, CODE_READY, sm)[block + 1] < 0:
+        row(c, CODE_READY, sm)[block + 1] = now + row(c, OPTIONS, 0)[O_FETCH]
+    return (ready << SHIFT) + _NO_INSTRUCTION
+
+
+@inlined
+def _jump(c, sub, w, target):
+    """When a warp that goes elsewhere can go on, as in the scoreboard: the fetch unit takes one such after another."""
+    warp, s = row(c, WARPS, w), row(c, SUBS, sub)
+    branch = row(c, ENTRIES, warp[W_BEHIND] - 1)
+    there = warp[W_ISSUED] + (branch[E_JUMP] if target > warp[W_BEHIND] else branch[E_BACK])
+    there = max(there, s[S_FETCH])
+    s[S_FETCH] = there + row(c, OPTIONS, 0)[O_JUMPS]
+    return (there << SHIFT) + _RESOLVING
+
+
+@compiled
+def advance(c, w, base):
+    """Move a warp on to its next instruction that takes an issue slot, and work out when that can issue.
+
+    ``base``: the earliest cycle for it and why not earlier, as in the scoreboard.
+    """
+    sub = row(c, WARPS, w)[W_SUB]
+    board = row(c, BOARDS, w)
+    index = row(c, AT, 0)[w] + 1
+    count = row(c, SETTLED, 0)[w]
+    while index < count:
+        pc = np.int64(row32(c, PCS, w)[index])
+        e = row(c, ENTRIES, pc)
+        latest = np.int64(0)
+        for at in range(e[E_READS], e[E_READS] + e[E_READ_COUNT]):
+            latest = max(latest, board[row(c, PLACES, 0)[at]])
+        if e[E_FREE]:
+            for at in range(e[E_WRITES], e[E_WRITES] + e[E_WRITE_COUNT]):
+                board[row(c, PLACES, 0)[at]] = latest
+            index += 1
+            continue
+        row(c, AT, 0)[w] = index
+        row(c, WARPS, w)[W_PC] = pc
+        if row(c, WARPS, w)[W_BEHIND] >= 0 and pc != row(c, WARPS, w)[W_BEHIND]:
+            base = max(base, _jump(c, sub, w, pc))
+        latest = max(latest, base)
+        if e[E_GUARD]:
+            latest = max(latest, board[e[E_GUARD]] + (row(c, OPTIONS, 0)[O_GUARD] << SHIFT))
+        if e[E_BLOCK] != row(c, WARPS, w)[W_BLOCK]:
+            row(c, WARPS, w)[W_BLOCK] = e[E_BLOCK]
+            latest = max(latest, _fetch(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_BLOCK], base >> SHIFT))
+        if e[E_SPECIAL]:
+            if e[E_KEEP] != NO_WAIT:
+                latest = max(latest, (_copies_done(c, w, e[E_KEEP]) << SHIFT) + _LONG)
+            else:
+                latest = max(latest, (row(c, WARPS, w)[W_DONE] << SHIFT) + _MEMBAR)
+        ready_at = latest >> SHIFT
+        row(c, WARPS, w)[W_READY] = ready_at
+        row(c, WARPS, w)[W_REASON] = latest & _MASK
+        s = row(c, SUBS, sub)
+        if ready_at <= s[S_EARLIEST]:
+            _make_ready(c, sub, w)
+            if s[S_EARLIEST] < s[S_NEXT]:
+                s[S_NEXT] = s[S_EARLIEST]
+        else:
+            row(c, WARPS, w)[W_STATE] = PENDING
+            if ready_at < s[S_NEXT]:
+                s[S_NEXT] = ready_at
+        return
+    row(c, AT, 0)[w] = count - 1
+    row(c, WARPS, w)[W_BASE] = base
+    row(c, WARPS, w)[W_STATE] = WAITING
+    row(c, DRY, 0)[row(c, SIGNALS, 0)[G_DRY]] = w
+    row(c, SIGNALS, 0)[G_DRY] += 1
+

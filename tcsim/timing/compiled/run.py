@@ -1,0 +1,121 @@
+"""Runs the compiled loop, and does in between what only Python can: the executor's part, and the work distributor's."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcsim.errors import DeadlockError
+from tcsim.timing.compiled.loop import ENDED, FEED, FINISHED, STARTED, STUCK, TIME, run_chip
+from tcsim.timing.compiled.state import (
+    G_CTA,
+    G_CTAS,
+    G_DRY,
+    G_NOW,
+    G_PLACE,
+    G_ROW,
+    G_SM,
+    G_WARP_CYCLES,
+    G_WARPS,
+    M_ACTIVE,
+    M_AGENDA,
+    M_FINISHED,
+    START,
+    W_BASE,
+    ChipState,
+)
+from tcsim.timing.counters import Counters
+from tcsim.timing.scoreboard import REASON, SHIFT
+from tcsim.timing.stream import Streams
+from tcsim.timing.units import NEVER
+from tcsim.timing.work_distributor import WorkDistributor
+
+__all__ = ["CompiledChip"]
+
+_BARRIER = REASON["barrier"]
+
+
+class CompiledChip:
+    """A chip for one launch."""
+
+    def __init__(self, state: ChipState, streams: Streams, distributor: WorkDistributor, launch_cycles: int) -> None:
+        self.state, self.streams, self._distributor, self._launch_cycles = state, streams, distributor, launch_cycles
+        self._next = np.full(len(state.sms), NEVER, np.int64)
+        self._items = len(state.agendas) // len(state.sms)
+        self._starved: dict[int, list[int]] = {}  # rows by place
+
+    def expect(self, sm: int, cta: int, dispatched: int) -> None:
+        """The work distributor sends a CTA, dispatched in that cycle."""
+        time = dispatched + self._launch_cycles
+        sms = self.state.sms
+        self.state.agendas[sm * self._items + sms[sm, M_AGENDA]] = time, START, cta, dispatched
+        sms[sm, M_AGENDA] += 1
+        self._next[sm] = min(self._next[sm], time)
+
+    def run(self, kernel: str) -> None:
+        """Run until no CTA is left. Raises DeadlockError, and what the executor raises."""
+        c, signals = self.state, self.state.signals
+        rows, bases = np.zeros(len(c.warps), np.int64), np.zeros(len(c.warps), np.int64)
+        count = 0
+        while True:
+            why = run_chip(c.address, rows, bases, count, self._next)
+            count = 0
+            if why == FINISHED:
+                return
+            if why == STUCK:
+                raise stuck(kernel, int(signals[G_SM]))
+            if why == STARTED:
+                self.streams.start(int(signals[G_PLACE]), int(signals[G_SM]), int(signals[G_CTA]))
+                self._starved[int(signals[G_PLACE])] = []
+            elif why == ENDED:
+                self.streams.end(int(signals[G_PLACE]))
+                following = self._distributor.replace(int(signals[G_NOW]))
+                if following is not None:
+                    self.expect(int(signals[G_SM]), *following)
+            elif why == TIME:
+                row = int(signals[G_ROW])
+                self.streams.tell_time(row, int(signals[G_NOW]))
+                rows[0], bases[0], count = row, c.warps[row, W_BASE], 1
+            if why in (STARTED, FEED):
+                count = self._feed(rows, bases)
+
+    def _feed(self, rows: np.ndarray, bases: np.ndarray) -> int:
+        """Pull more instructions for the warps that have none left. Returns how many go on, in ``rows`` from ``bases``."""
+        c, signals, streams = self.state, self.state.signals, self.streams
+        count, now = 0, int(signals[G_NOW])
+        dry = c.dry[: signals[G_DRY]].tolist()
+        signals[G_DRY] = 0
+        while dry:
+            row = dry.pop()
+            starved = self._starved[row // streams.warps]
+            base = int(c.warps[row, W_BASE])
+            if streams.feed(row):
+                rows[count], bases[count] = row, base
+                count += 1
+            else:
+                starved.append(row)
+            for other in tuple(starved):
+                if streams.has(other):
+                    starved.remove(other)
+                    since = max(now, int(c.warps[other, W_BASE]) >> SHIFT)
+                    rows[count], bases[count] = other, (since << SHIFT) + _BARRIER
+                    count += 1
+        return count
+
+    def count(self, counters: Counters) -> int:
+        """Add up what was counted; returns the cycle in which the last CTA ended."""
+        c = self.state
+        counters.stalls = c.stalls.tolist()
+        counters.sm_active[: len(c.sms)] = c.sms[:, M_ACTIVE].tolist()
+        counters.ctas, counters.warps = int(c.signals[G_CTAS]), int(c.signals[G_WARPS])
+        counters.warp_cycles = int(c.signals[G_WARP_CYCLES])
+        return int(c.sms[:, M_FINISHED].max())
+
+
+def stuck(kernel: str, sm: int) -> DeadlockError:
+    """The error for barriers that never open."""
+    return DeadlockError(
+        f"DEADLOCK  kernel {kernel}: barriers of the CTAs on SM {sm} do not open in the order of time, though they did in "
+        "another order. Threads arrive at a barrier that others still use (PTX ISA 9.7.13.1). Try a barrier number of its own "
+        "for each purpose"
+    )
+

@@ -1,0 +1,189 @@
+"""The state of a chip as arrays, and the columns they have."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from isa.compiled import inlined
+from tcsim.arch.timing_spec import Chip as ChipSpec
+from tcsim.timing.arrays import ArrayTable, row
+from tcsim.timing.hierarchy import FIRST_FREE, Hierarchy
+from tcsim.timing.issue import Entry
+from tcsim.timing.scoreboard import REASON, REASONS
+from tcsim.timing.stream import Buffers
+from tcsim.timing.units import NEVER
+from tcsim.timing.warp import MOST_GROUPS
+
+__all__ = ["ChipState", "Table", "new_chip_state"]
+
+BARRIERS = 16
+
+# Columns of ENTRIES, by instruction: as of Entry. Reads and writes are runs of PLACES.
+(
+    E_FREE, E_READS, E_READ_COUNT, E_WRITES, E_WRITE_COUNT, E_COUNTS, E_ORDER, E_SOURCE, E_SOURCE_LATENCY, E_GUARD, E_SLOTS,
+    E_RESULT, E_AFTER, E_JUMP, E_BACK, E_PIPE, E_OTHER, E_BUSY, E_PORT, E_STAGE, E_LANE, E_UNIT, E_BLOCK, E_CACHED, E_FEWEST, E_PARTS,
+    E_SPECIAL, E_KEEP,
+) = range(28)  # fmt: skip
+ENTRY = 28
+
+# Columns of WARPS, by row: as of Warp. STATE: see below. BARRIER: the one it waits at, or -1.
+(
+    W_STATE, W_PC, W_CTA, W_NUMBER, W_SUB, W_AGE, W_READY, W_REASON, W_REFUSED, W_LAST, W_FIRST, W_BASE, W_BLOCK, W_BEHIND,
+    W_ISSUED, W_LEFT, W_DONE, W_COPIES, W_LANDED, W_GROUPS, W_LIVE,
+) = range(21)  # fmt: skip
+WARP = 21
+
+ABSENT, PENDING, READY, WAITING = range(4)
+"""What a warp does: nothing, becoming ready later, competing for issue, waiting for something that others do."""
+
+# Columns of SUBS, by sub-partition of the chip: as of SubPartition. COUNT: rows in SUB_ROWS. PENDING_AT: when the next
+# warp becomes ready, READY_COUNT: how many compete, both as the last choice found them.
+S_NEXT, S_WARPS, S_LAST, S_EARLIEST, S_COUNT, S_PENDING_AT, S_READY_COUNT, S_FETCH = range(8)
+SUB = 8
+
+# Columns of PIPES, by sub-partition and pipe: as of Pipe and Queue.
+P_FREE, P_RESERVED, P_USER, P_OLDEST = range(4)
+
+# Columns of SMS.
+M_AGE, M_RESIDENT, M_SINCE, M_FINISHED, M_ACTIVE, M_CONSTANTS, M_AGENDA, M_PLACES = range(8)
+SM = 8
+
+# Columns of AGENDAS: kinds START and END.
+A_TIME, A_KIND, A_CTA, A_WHAT = range(4)
+START, END = 0, 1
+
+# Columns of CTAS, by place.
+C_NUMBER, C_ALIVE, C_END, C_SM = range(4)
+
+# OPTIONS, one row. BOARD: entries of a scoreboard.
+(
+    O_GREEDY, O_ORDER, O_GUARD, O_FETCH, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_BLOCKS, O_ITEMS, O_BOARD,
+    O_JUMPS,
+) = range(14)  # fmt: skip
+OPTION_COUNT = 14
+
+# SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions.
+G_DRY, G_SM, G_NOW, G_PLACE, G_CTA, G_ROW, G_CTAS, G_WARPS, G_WARP_CYCLES = range(9)
+
+
+class Table(Protocol):
+    """What an engine needs to know of a program: :class:`~tcsim.timing.issue.IssueTable` and
+    :class:`~tcsim.timing.machine_table.MachineTable` have it."""
+
+    entries: list[Entry]
+    pipes: tuple[str, ...]
+    scoreboard: int
+    blocks: int
+    chip: ChipSpec
+
+
+# Numbers of arrays in the table, behind those of the memories. Of the program: ENTRIES [instruction, ENTRY], PLACES, STALLS
+# [instruction * REASONS]. PIPE_KINDS [pipe, 2]: code of its stall reason, depth of its queue. BOARDS: scoreboards by row. GROUPS
+# [row, group]: landing times, a ring. SUB_ROWS [sub-partition]: rows of its warps, oldest first. PIPES, QUEUES by
+# sub-partition * pipes + pipe. AGENDAS by SM * items + item. CODE_READY [sm, block]. ARRIVED [place * BARRIERS + barrier, warp]:
+# lanes; NEEDED [place, barrier]; WAITERS [place * BARRIERS + barrier]: how many wait, and their rows. DRY: rows.
+(
+    ENTRIES, PLACES, STALLS, PIPE_KINDS, OPTIONS, SIGNALS, WARPS, BOARDS, GROUPS, SUBS, SUB_ROWS, PIPES, QUEUES, SMS, AGENDAS,
+    FREE_PLACES, CODE_READY, CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT,
+) = range(FIRST_FREE, FIRST_FREE + 28)  # fmt: skip
+
+
+class ChipState:
+    """``address``: what compiled functions take. The others are arrays that Python reads or writes."""
+
+    def __init__(self, table: ArrayTable) -> None:
+        self.table, self.address = table, table.address
+        self.warps, self.sms, self.agendas = table[WARPS], table[SMS], table[AGENDAS]
+        self.signals, self.stalls, self.dry = table[SIGNALS][0], table[STALLS][0], table[DRY][0]
+
+
+@inlined
+def pipe_of(c, sub, pipe):
+    """A pipe of a sub-partition of the chip."""
+    return row(c, PIPES, sub * row(c, OPTIONS, 0)[O_PIPES] + pipe)
+
+
+@inlined
+def item_of(c, sm, index):
+    """An item of an SM's agenda."""
+    return row(c, AGENDAS, sm * row(c, OPTIONS, 0)[O_ITEMS] + index)
+
+
+def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Entries as rows, and the scoreboard entries that they name."""
+    rows = np.zeros((len(entries), ENTRY), np.int64)
+    places: list[int] = []
+    for row, entry in zip(rows, entries, strict=True):
+        reads = tuple(dict.fromkeys(entry.reads))
+        row[:] = (
+            entry.free, len(places), len(reads), len(places) + len(reads), len(entry.writes), entry.counts, entry.order,
+            entry.source, entry.source_latency, entry.guard, entry.slots, entry.result, entry.after, entry.jump, entry.jump_back, entry.pipe,
+            entry.other, entry.busy, entry.port, entry.stage, entry.lane_ticks, entry.unit, entry.block, entry.cached,
+            entry.fewest_wavefronts, entry.parts, entry.special, entry.keep_groups,
+        )  # fmt: skip
+        places += [*reads, *entry.writes]
+    return rows, np.array(places or [0], np.int32)
+
+
+def new_chip_state(
+    program: Table, memories: Hierarchy, buffers: Buffers, *, sms: int, per_sm: int, threads: int, fetch: int, constant: int
+) -> ChipState:
+    """An empty chip. ``per_sm``: CTA slots of each SM; ``threads``: of a CTA; ``fetch``, ``constant``: cycles of a miss of the
+    instruction and of the constant cache."""
+    chip = program.chip
+    entry, places = pack_entries(program.entries)
+    warps, subs = -(-threads // 32), chip.scheduler.sub_partitions
+    rows, kinds = sms * per_sm * warps, [chip.pipes[name] for name in program.pipes]
+    table = memories.table
+    items = 2 * per_sm + 2
+    options = np.zeros((1, OPTION_COUNT), np.int64)
+    options[0] = (
+        chip.scheduler.greedy, -1 if chip.scheduler.order == "youngest" else 1, chip.scheduler.guard_delay, fetch, constant,
+        per_sm, warps, subs, threads, len(kinds), program.blocks, items, program.scoreboard,
+        chip.scheduler.jump_interval,
+    )  # fmt: skip
+    depth = max(1, *(spec.queue for spec in kinds))
+    places_in_all = sms * per_sm
+    for number, shape in (
+        (STALLS, (1, len(entry) * REASONS)),
+        (SIGNALS, (1, 9)),
+        (WARPS, (rows, WARP)),
+        (BOARDS, (rows, program.scoreboard)),
+        (GROUPS, (rows, MOST_GROUPS)),
+        (SUBS, (sms * subs, SUB)),
+        (SUB_ROWS, (sms * subs, per_sm * warps)),
+        (PIPES, (sms * subs * len(kinds), 4)),
+        (QUEUES, (sms * subs * len(kinds), depth)),
+        (SMS, (sms, SM)),
+        (AGENDAS, (sms * items, 4)),
+        (CODE_READY, (sms, program.blocks)),
+        (CTAS, (places_in_all, 4)),
+        (ARRIVED, (places_in_all * BARRIERS, warps)),
+        (NEEDED, (places_in_all, BARRIERS)),
+        (WAITERS, (places_in_all * BARRIERS, warps + 1)),
+        (DRY, (1, rows)),
+    ):
+        table.put(number, np.zeros(shape, np.int64))
+    table.put(ENTRIES, entry)
+    table.put(PLACES, places.astype(np.int64).reshape(1, -1))
+    table.put(PIPE_KINDS, np.array([(REASON[spec.throttle], spec.queue) for spec in kinds], np.int64))
+    table.put(OPTIONS, options)
+    table.put(FREE_PLACES, np.arange(places_in_all).reshape(sms, per_sm)[:, ::-1].copy())
+    for number, array in (
+        (PCS, buffers.pcs),
+        (EXECUTING, buffers.executing),
+        (PAYLOAD, buffers.payload),
+        (WORDS, buffers.words),
+        (SETTLED, buffers.settled),
+        (AT, buffers.at),
+    ):
+        table.put(number, array)
+    table[SUBS][:, S_NEXT] = NEVER
+    table[SUBS][:, S_LAST] = -1
+    table[PIPES][:, P_USER] = -1
+    table[SMS][:, M_PLACES] = per_sm
+    table[CODE_READY][...] = -1
+    return ChipState(table)

@@ -1,0 +1,142 @@
+"""The memories of a chip as arrays: what both engines share, so that both take the same time for every access.
+
+The rules are compiled functions over these arrays, a module for each level: :mod:`tcsim.timing.lsu` (queues, data port,
+shared memory), :mod:`tcsim.timing.l1`, :mod:`tcsim.timing.l2`, :mod:`tcsim.timing.dram`, :mod:`tcsim.timing.translation`.
+
+Queues are next-free times. A request asks all servers on its way at once, and its data moves when the last of them has served
+it; latencies come on top. Servers that SMs share are asked at the time of issue, which follows the chip's clock.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import inlined
+from tcsim.arch import Arch, Timing
+from tcsim.timing.arrays import ArrayTable
+from tcsim.timing.lru import new_lru
+from tcsim.timing.units import TICKS, cycles_of_ns, ticks_of_bytes, ticks_of_rate
+
+__all__ = ["Hierarchy", "new_hierarchy", "serve"]
+
+LINE_BYTES = 128
+
+# Constants of the rules, in cycles or (T) in ticks.
+(
+    L1_LATENCY, TAG_T, COPY_LATENCY, SHARED_LATENCY, WAVEFRONT_LATENCY, SHARED_ATOMIC, STAGE, STAGE_WAVEFRONT, STAGE_STORE,
+    L2_HIT, L2_FAR, SLICE_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, SMS_IN_TURN, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
+    FILL_T, WRITE_T, PAGE_LINES, WALK, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT,
+    GROUP_SMS,
+) = range(28)  # fmt: skip
+COST_COUNT = 28
+
+# Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
+# (ticks), arrivals at CTA barriers (cycles).
+DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS = 0, 1, 5, 6, 7, 8
+PORT_COLUMNS = 9
+
+# Columns of EVENTS, by instruction.
+REQUESTS, SECTORS, L1_HITS, SHARED_REQUESTS, WAVEFRONTS, CONFLICTS = range(6)
+EVENT_COLUMNS = 6
+
+# TOTALS.
+(
+    PORT_CYCLES, L2_REQUESTS, READ_SECTORS, READ_HITS, WRITE_SECTORS, ATOMIC_SECTORS, FABRIC_SECTORS, FABRIC_HITS, FILLS,
+    DRAM_READ, DRAM_WRITTEN, SLICE_BUSY, FABRIC_WRITES,
+) = range(13)  # fmt: skip
+TOTAL_COUNT = 13
+
+
+# Numbers of arrays in the table. L1, L2, PAGES_KNOWN: sets of caches. Lines, by cache and slot: valid sectors (and, times 16,
+# dirty ones), and when the last of them is there; of pages, since when they are known. MERGES [group * MERGE_SLOTS + slot]: line, sectors, and when they are there, of requests
+# under way for a group of SMs.
+COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, PAGES, WALKED, MERGES = (
+    0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 28, 29,
+)  # fmt: skip
+FIRST_FREE = 30
+"""The numbers from here on are free for other users of the table."""
+TABLE = 64
+
+
+class Hierarchy:
+    """The memories of a chip. ``table``: their arrays; ``address``: what rules take. ``totals``, ``events`` (int64 [instruction,
+    6], columns above), ``ports``, ``costs``, ``slices``: some of them.
+    """
+
+    def __init__(self, table: ArrayTable) -> None:
+        self.table, self.address = table, table.address
+        self.totals, self.events, self.ports = table[TOTALS], table[EVENTS], table[PORTS]
+        self.costs, self.slices = table[COSTS], table[SLICES]
+
+
+MERGE_SLOTS = 1024
+"""Requests under way that are told apart in front of the L2, for each group of SMs (as many as Accel-Sim's model of GH100's
+request coalescer has)."""
+
+_PAGES = 1 << 17
+"""Translations that are kept: more pages of 2 MiB than any device has memory."""
+
+
+def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, sms: int) -> Hierarchy:
+    """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``."""
+    chip, hz, dram = timing.chip, timing.clocks.sm_hz, timing.dram
+    spec = chip.l2
+    costs = np.zeros(COST_COUNT, np.int64)
+    costs[L1_LATENCY], costs[COPY_LATENCY] = chip.l1.latency, chip.l1.copy_latency
+    costs[TAG_T] = round(chip.l1.line_tags * TICKS)
+    costs[SHARED_LATENCY], costs[WAVEFRONT_LATENCY] = chip.shared_memory.latency, chip.shared_memory.wavefront_latency
+    costs[SHARED_ATOMIC] = chip.shared_memory.atomic_latency
+    costs[STAGE], costs[STAGE_WAVEFRONT] = chip.lsu.address_interval, chip.lsu.wavefront_interval
+    costs[STAGE_STORE] = chip.lsu.store_interval
+    costs[BARRIER_INTERVAL], costs[BARRIER_RELEASE] = chip.shared_memory.barrier_interval, chip.shared_memory.barrier_release
+    costs[L2_HIT], costs[L2_FAR] = cycles_of_ns(spec.hit_ns, hz), cycles_of_ns(spec.far_ns, hz)
+    costs[SLICE_T] = ticks_of_rate(spec.requests_per_second / spec.slices, hz)
+    costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
+    costs[ATOMIC_T] = max(1, round(TICKS * spec.atomic_ns * hz / 1e9))
+    costs[PARTITIONS], costs[SLICES_EACH] = spec.partitions, spec.slices // spec.partitions
+    costs[SMS_IN_TURN] = spec.sms_in_turn
+    costs[DRAM_NEAR], costs[DRAM_FAR] = cycles_of_ns(dram.latency_ns, hz), cycles_of_ns(dram.far_latency_ns, hz)
+    costs[FILL_SECTORS] = dram.fill_bytes // 32
+    costs[FILL_T] = ticks_of_bytes(dram.fill_bytes, dram.bytes_per_second / dram.channels, hz)
+    costs[WRITE_T] = ticks_of_bytes(32, dram.bytes_per_second / dram.channels, hz)
+    costs[PAGE_LINES] = chip.translation.page_bytes // LINE_BYTES
+    costs[WALK] = cycles_of_ns(chip.translation.first_touch_ns, hz)
+    l1_slots = max(1, l1_bytes // LINE_BYTES)
+    l2_slots = max(1, timing.l2_capacity.bytes // LINE_BYTES // spec.partitions)
+    costs[CHANNEL_COUNT] = dram.channels
+    costs[GROUP_SMS] = spec.merging_sms
+    table = ArrayTable(TABLE)
+    table.put(COSTS, costs)
+    table.put(PORTS, np.zeros((sms, PORT_COLUMNS), np.int64))
+    table.put(SLICES, np.zeros(spec.slices // spec.partitions * spec.partitions, np.int64))
+    table.put(CHANNELS, np.zeros(dram.channels, np.int64))
+    table.put(TOTALS, np.zeros(TOTAL_COUNT, np.int64))
+    table.put(EVENTS, np.zeros((instructions, EVENT_COLUMNS), np.int64))
+    new_lru(table, L1, sms, l1_slots)
+    new_lru(table, L2, spec.partitions, l2_slots)
+    new_lru(table, PAGES, 1, _PAGES)
+    for number, caches, slots in ((L1_VALID, sms, l1_slots), (L2_STATE, spec.partitions, l2_slots), (WALKED, 1, _PAGES)):
+        table.put(number, np.zeros((caches, slots), np.int64))
+    groups = -(-sms // spec.merging_sms) if spec.merging_sms else 1
+    table.put(MERGES, np.full((groups * MERGE_SLOTS, 3), -1, np.int64))
+    table.put(L1_THERE, np.zeros((sms, l1_slots), np.int64))
+    table.put(L2_THERE, np.zeros((spec.partitions, l2_slots), np.int64))
+    return Hierarchy(table)
+
+
+@inlined
+def serve(servers, number, asked, service):
+    """Ask server ``number`` of a row for ``service`` ticks at tick ``asked``; returns the tick at which they are over. Requests are served in the
+    order in which they are made, and so should be made in the order of time."""
+    done = servers[number]
+    if done < asked:
+        done = asked
+    done += service
+    servers[number] = done
+    return done
+
+
+@inlined
+def count4(mask):
+    """Sectors in a mask of a line's four."""
+    return (mask & 1) + (mask >> 1 & 1) + (mask >> 2 & 1) + (mask >> 3 & 1)

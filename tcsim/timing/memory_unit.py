@@ -1,0 +1,113 @@
+"""The load/store unit as the SimPy engine sees it: issues instructions to the rules of :mod:`tcsim.timing.lsu` and notes in the
+warp when their results are there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, Hierarchy
+from tcsim.timing.issue import Entry
+from tcsim.timing.lsu import atomic_part, copy_part, enter, load_part, store_part
+from tcsim.timing.scoreboard import REASON, SHIFT
+
+if TYPE_CHECKING:
+    from tcsim.timing.sub_partition import SubPartition
+    from tcsim.timing.warp import Warp
+
+__all__ = ["MemoryUnit"]
+
+_SHORT = REASON["short_scoreboard"]
+_LONG = REASON["long_scoreboard"]
+
+
+class MemoryUnit:
+    """That of SM ``number``. ``release``: cycles that opening a CTA barrier takes. Each method executes an instruction that ``warp`` issues from ``sub`` in cycle ``now``."""
+
+    __slots__ = ("address", "number", "release", "_costs", "_ports")
+
+    def __init__(self, number: int, hierarchy: Hierarchy) -> None:
+        self.number, self.address = number, hierarchy.address
+        self._ports, self._costs = hierarchy.ports, hierarchy.costs
+        self.release = int(hierarchy.costs[BARRIER_RELEASE])
+
+    def exchange(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """A shuffle or the like: the data port, but no memory."""
+        start = int(enter(self.address, self.number, sub.number, now, entry.port, entry.stage))
+        warp.pipe.take(now, start, 1)
+        warp.deliver((start << SHIFT) + entry.result)
+        warp.read(start, _SHORT)
+
+    def load(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """A load: of a register per lane, a matrix, or a tile (a part of its payload per register)."""
+        at = warp.payload()
+        if at < 0:
+            warp.pipe.take(now, now, 1)  # no lane executes it
+            return
+        words = warp.words
+        value, reason = 0, _LONG
+        for _ in range(entry.parts):
+            start, done, shared, at = load_part(
+                self.address, self.number, sub.number, entry.pc, entry.fewest_wavefronts, entry.cached, words, at, now
+            )
+            warp.pipe.take(now, int(start), 1)
+            reason = _SHORT if shared else _LONG
+            value = max(value, (int(done) << SHIFT) + reason)
+        warp.deliver(value)
+        warp.read(int(start), reason)
+
+    def store(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """A store, in the same forms."""
+        at = warp.payload()
+        if at < 0:
+            warp.pipe.take(now, now, 1)
+            return
+        words = warp.words
+        for _ in range(entry.parts):
+            start, left, done, shared, at = store_part(
+                self.address, self.number, sub.number, entry.pc, entry.fewest_wavefronts, entry.stage, words, at, now
+            )
+            warp.pipe.take(now, int(start), 1)
+            if not shared:
+                warp.stores_left = max(warp.stores_left, int(left))
+                warp.stores_done = max(warp.stores_done, int(done))
+        warp.read(int(start), _SHORT if shared else _LONG)
+
+    def atomic(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """An atomic: on shared memory in place, on global memory at the L2."""
+        at = warp.payload()
+        if at < 0:
+            warp.pipe.take(now, now, 1)
+            return
+        start, done, shared, _ = atomic_part(
+            self.address, self.number, sub.number, entry.pc, entry.fewest_wavefronts, entry.lane_ticks,
+            warp.words, at, now,
+        )  # fmt: skip
+        warp.pipe.take(now, int(start), 1)
+        done = int(done) + (entry.result >> SHIFT)
+        if not shared:
+            warp.stores_done = max(warp.stores_done, done)
+        reason = _SHORT if shared else _LONG
+        warp.deliver((done << SHIFT) + reason)
+        warp.read(int(start), reason)
+
+    def copy(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """cp.async: a load whose data goes to shared memory when it comes."""
+        at = warp.payload()
+        if at < 0:
+            warp.pipe.take(now, now, 1)
+            return
+        start, landed, _ = copy_part(
+            self.address, self.number, sub.number, entry.pc, entry.fewest_wavefronts, entry.cached, entry.port,
+            warp.words, at, now,
+        )  # fmt: skip
+        warp.pipe.take(now, int(start), 1)
+        warp.copies = max(warp.copies, int(landed))
+        warp.read(int(start), _LONG)
+
+    def arrival(self, now: int) -> int:
+        """A warp arrives at a CTA barrier: the cycle in which those who waited only for it can issue."""
+        ports, costs = self._ports, self._costs
+        counted = max(now, int(ports[self.number, ARRIVALS])) + int(costs[BARRIER_INTERVAL])
+        ports[self.number, ARRIVALS] = counted
+        return counted + self.release
