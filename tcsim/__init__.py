@@ -11,6 +11,7 @@ from tcsim.lanes import banks, layout
 from tcsim.module import Function, RawKernel, RawModule
 from tcsim.numerics import Chain, Promote, SplitK, explain, matmul
 from tcsim.profiler import Profiler
+from tcsim.tensor_map import TensorMapError, read_tensor_map, tensor_map_im2col, tensor_map_tiled
 
 __version__ = "0.1.0"
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "RawModule",
     "SplitK",
     "TcsimError",
+    "TensorMapError",
     "UnsupportedError",
     "asarray",
     "asnumpy",
@@ -44,6 +46,9 @@ __all__ = [
     "matmul",
     "ndarray",
     "ones",
+    "read_tensor_map",
+    "tensor_map_im2col",
+    "tensor_map_tiled",
     "zeros",
     "zeros_like",
 ]
