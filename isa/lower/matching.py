@@ -96,6 +96,15 @@ def _match_slowly(form: Form, given: tuple[ast.Operand, ...]) -> dict[str, ast.O
             return Mismatch(why_not, position)
         out[spec.name] = operand
         position += 1
+        if position < len(specs) and specs[position].inside:
+            assert isinstance(operand, ast.Address)
+            coordinates = specs[position]
+            inner = operand.extra[0] if len(operand.extra) == 1 else None
+            if not isinstance(inner, ast.Vector) or len(inner.elements) != coordinates.count:
+                why = f"operand {spec.name} is an address with {coordinates.count} coordinate(s): [address, {{c, ...}}]"
+                return Mismatch(why, position)
+            out[spec.name], out[coordinates.name] = ast.Address(operand.base, operand.offset), inner
+            position += 1
         if paired is not None:
             out[paired.name] = None
             position += 1

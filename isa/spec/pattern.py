@@ -14,7 +14,8 @@ Modifiers match as a *set*: compilers vary their order (``ldmatrix...m8n8.x4`` a
 order of the template (the two of ``cvt``, the four of ``mma``).
 
 Operands: ``name[:type][*count]``. The type is a type name or a slot; left out, it is the last type of the opcode. ``*count``
-makes it a vector of that many registers (a number or a slot such as ``v2``). ``[a]`` is an address. ``d|p`` is a destination
+makes it a vector of that many registers (a number or a slot such as ``v2``). ``[a]`` is an address, ``[a, c*n]`` one with a
+vector of coordinates inside its brackets. ``d|p`` is a destination
 pair whose second half the text may leave out. ``name?`` may be left out. Names ``d``, ``d2``, ``p``, ``q`` are destinations,
 all others sources; ``p`` and ``q`` are predicates unless typed.
 """
@@ -59,6 +60,7 @@ class OperandSpec(Struct, frozen=True):
     is_destination: bool = False
     is_optional: bool = False
     paired: bool = False  # the second half of ``d|p``
+    inside: bool = False  # coordinates in the brackets of the address before it
 
 
 class Pattern(Struct, frozen=True):
@@ -144,13 +146,16 @@ def parse_pattern(template: str, slots: dict[str, Slot]) -> Pattern:
     if unused:
         raise ValueError(f"template {template!r}: unused slots {sorted(unused)}")
     operands: list[OperandSpec] = []
-    for item in filter(None, (piece.strip() for piece in operand_text.split(","))):
+    for item in filter(None, (piece.strip() for piece in re.split(r",(?![^\[]*\])", operand_text))):
         for half, piece in enumerate(item.split("|")):
-            operands.append(_operand(piece.strip(), template, default_type, half == 1))
+            address, comma, inner = piece.strip().partition(",")
+            operands.append(_operand(address + ("]" if comma else ""), template, default_type, half == 1))
+            if comma:
+                operands.append(_operand(inner.strip().rstrip("]"), template, default_type, False, inside=True))
     return Pattern(template, base.group(), tuple(parts), dict(slots), tuple(operands))
 
 
-def _operand(text: str, template: str, default_type: str, paired: bool) -> OperandSpec:
+def _operand(text: str, template: str, default_type: str, paired: bool, inside: bool = False) -> OperandSpec:
     match = _OPERAND.match(text)
     if match is None:
         raise ValueError(f"template {template!r}: cannot read operand {text!r}")
@@ -165,4 +170,5 @@ def _operand(text: str, template: str, default_type: str, paired: bool) -> Opera
         is_destination=destination and not match["address"],
         is_optional=bool(match["optional"]) or paired,
         paired=paired,
+        inside=inside,
     )

@@ -39,7 +39,8 @@ Params = dict[str, str | bool]
 
 class ResolvedOperand(Struct, frozen=True):
     """An operand of a form with its type and register count settled. ``is_vector``: the template gives it a count, so a body
-    sees it as a tuple or two-dimensional array even where that count is 1."""
+    sees it as a tuple or two-dimensional array even where that count is 1. ``inside``: it stands in the brackets of the address
+    before it."""
 
     name: str
     type: ScalarType
@@ -49,6 +50,7 @@ class ResolvedOperand(Struct, frozen=True):
     is_optional: bool
     paired: bool
     is_vector: bool
+    inside: bool = False
 
 
 class Instruction(Struct, frozen=True, eq=False):
@@ -272,4 +274,5 @@ def _resolve(spec: OperandSpec, params: Params, override: dict[str, tuple[str, i
         spec.is_optional,
         spec.paired,
         spec.count != "1",
+        spec.inside,
     )

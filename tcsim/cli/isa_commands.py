@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import zipfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -121,8 +122,8 @@ def show(
 
 def _show(entry: Instruction) -> None:
     typer.echo(entry.pattern.spell())
-    operands = ", ".join(
-        f"[{o.name}]" if o.is_address else o.name + ("?" if o.is_optional else "")
+    operands = _joined(
+        (f"[{o.name}]" if o.is_address else o.name + ("?" if o.is_optional else ""), o.inside)
         for o in entry.pattern.operands
         if o.name not in entry.hidden
     )
@@ -159,7 +160,8 @@ def _registered(form: MmaForm) -> Form:
 
 def _show_form(found: Form, form: MmaForm | None) -> None:
     entry = found.instruction
-    typer.echo(f"{found.name}  {', '.join(_operand(o) for o in found.operands if o.name not in entry.hidden)}")
+    shown = [o for o in found.operands if o.name not in entry.hidden]
+    typer.echo(f"{found.name}  {_joined((_operand(o), o.inside) for o in shown)}")
     for line in entry.note.partition("\n\n")[0].splitlines():
         typer.echo(f"  {line}")
     if form is not None:
@@ -180,6 +182,14 @@ def _show_form(found: Form, form: MmaForm | None) -> None:
     typer.echo(f"  timing class {entry.timing_class(found.params)}")
     _indented(_costs(entry.timing_class(found.params)))
     typer.echo("")
+
+
+def _joined(operands: Iterable[tuple[str, bool]]) -> str:
+    """Operands as text writes them: those marked stand in the brackets of the address before them."""
+    text = ""
+    for operand, inside in operands:
+        text = f"{text.removesuffix(']')}, {operand}]" if inside else f"{text}, {operand}"
+    return text.removeprefix(", ")
 
 
 def _operand(operand: ResolvedOperand) -> str:

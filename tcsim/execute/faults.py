@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from isa import machine, mbarrier
 from isa.program import KIND, OPERANDS, Kind
+from isa.tma.faults import COPY_FAULTS
 from tcsim.errors import DeadlockError, KernelFault
 from tcsim.execute.collectives import NOT_A_MEMBER, SEPARATED
 from tcsim.execute.convergence import BAD_ADDRESS
@@ -101,6 +102,10 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
         else:
             detail = _out_of_bounds(slot, space, address & 0xFFFF_FFFF_FFFF_FFFF, size)
         return machine.FAULT_NAMES[code], detail, (lane,), address & 0xFFFF_FFFF_FFFF_FFFF
+    if status in COPY_FAULTS:
+        kind, rule = COPY_FAULTS[status]
+        words = {"address": int(ctx[machine.FAULT_ADDRESS]), "size": int(ctx[machine.FAULT_SIZE])}
+        return kind, rule.format(**words), (lane,), None
     if status == machine.BAD_MBARRIER:
         return machine.FAULT_NAMES[status], _bad_mbarrier(ctx), (lane,), None
     if status == machine.TRAP:
