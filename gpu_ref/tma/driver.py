@@ -1,0 +1,86 @@
+"""``cuTensorMapEncodeTiled`` and ``cuTensorMapEncodeIm2col`` of the CUDA driver, called through ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from gpu_ref.device import GpuUnavailable
+
+__all__ = ["Encoder"]
+
+MAP_BYTES = 128
+SUCCESS = 0
+
+
+class Encoder:
+    """The driver's encoder. It works once the process has a CUDA context (CuPy makes one for its first array). Raises
+    GpuUnavailable where there is no driver."""
+
+    def __init__(self) -> None:
+        try:
+            self._cuda = ctypes.CDLL("libcuda.so.1")
+        except OSError:
+            raise GpuUnavailable("libcuda.so.1 cannot be loaded: no NVIDIA driver here") from None
+        if self._cuda.cuInit(0) != SUCCESS:
+            raise GpuUnavailable("cuInit fails: no GPU here")
+        self._room = (ctypes.c_uint8 * (2 * MAP_BYTES))()
+        self._map = -(-ctypes.addressof(self._room) // 64) * 64  # 64-byte aligned, as the functions require
+
+    def tiled(
+        self,
+        dtype: int,
+        rank: int,
+        address: int,
+        dims: Sequence[int],
+        strides: Sequence[int],
+        box: Sequence[int],
+        element_strides: Sequence[int],
+        modes: Sequence[int],
+    ) -> tuple[int, bytes]:
+        """(CUresult, the map). ``modes``: interleave, swizzle, L2 promotion and out-of-bounds fill, all as enumerators."""
+        result = self._cuda.cuTensorMapEncodeTiled(
+            *self._start(dtype, rank, address, dims, strides), _u32(box), _u32(element_strides), *map(ctypes.c_int, modes)
+        )
+        return int(result), ctypes.string_at(self._map, MAP_BYTES)
+
+    def im2col(
+        self,
+        dtype: int,
+        rank: int,
+        address: int,
+        dims: Sequence[int],
+        strides: Sequence[int],
+        corners: tuple[Sequence[int], Sequence[int]],
+        channels: int,
+        pixels: int,
+        element_strides: Sequence[int],
+        modes: Sequence[int],
+    ) -> tuple[int, bytes]:
+        """The same for an im2col map; ``corners``: lower and upper."""
+        lower, upper = ((ctypes.c_int * 8)(*corner) for corner in corners)
+        result = self._cuda.cuTensorMapEncodeIm2col(
+            *self._start(dtype, rank, address, dims, strides),
+            lower,
+            upper,
+            ctypes.c_uint32(channels),
+            ctypes.c_uint32(pixels),
+            _u32(element_strides),
+            *map(ctypes.c_int, modes),
+        )
+        return int(result), ctypes.string_at(self._map, MAP_BYTES)
+
+    def _start(
+        self, dtype: int, rank: int, address: int, dims: Sequence[int], strides: Sequence[int]
+    ) -> tuple[object, ...]:
+        ctypes.memset(self._map, 0, MAP_BYTES)
+        where = (ctypes.c_void_p(self._map), ctypes.c_int(dtype), ctypes.c_uint32(rank), ctypes.c_void_p(address))
+        return *where, _u64(dims), _u64(strides)
+
+
+def _u64(values: Sequence[int]) -> ctypes.Array[ctypes.c_uint64]:
+    return (ctypes.c_uint64 * 8)(*(int(value) & (2**64 - 1) for value in values))
+
+
+def _u32(values: Sequence[int]) -> ctypes.Array[ctypes.c_uint32]:
+    return (ctypes.c_uint32 * 8)(*(int(value) & (2**32 - 1) for value in values))
