@@ -1,6 +1,10 @@
-"""Tensor maps: back and forth, and what is refused."""
+"""Tensor maps: against the driver's bytes, back and forth, and what is refused."""
 
 from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,8 +12,61 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tcsim
-from isa.tma.tensor_map import decode, encode
+from gpu_ref.tma.map_cases import map_cases, named
+from isa.tma import tensor_map as layout
+from isa.tma.rules import check
+from isa.tma.tensor_map import ELEMENT_TYPES, TensorMap, decode, encode
 from tcsim.tensor_map import TensorMapError, read_tensor_map, tensor_map_im2col, tensor_map_tiled
+
+VECTORS = Path(__file__).parents[1] / "traces" / "tma" / "maps.npz"
+NAMES = list(ELEMENT_TYPES)
+
+
+def described(row) -> TensorMap | None:
+    """The map that a recorded call asks for, or None if it has an enumerator or a rank that there is not."""
+    p = named(row)
+    rank = p["rank"]
+    enumerators = (("interleave", layout.INTERLEAVES), ("swizzle", layout.SWIZZLES), ("l2_promotion", layout.L2_PROMOTIONS))
+    modes = {name: names[p[name]] for name, names in enumerators if p[name] < len(names)}
+    if len(modes) < 3 or p["dtype"] >= len(NAMES) or p["oob_fill"] > 1 or not 1 <= rank <= 5:
+        return None
+    made = TensorMap(
+        element=NAMES[p["dtype"]],
+        address=p["address"],
+        dims=tuple(p["dims"][:rank]),
+        strides=tuple(p["strides"][: rank - 1]),
+        element_strides=tuple(p["element_strides"][:rank]),
+        oob_fill=layout.OOB_FILLS[p["oob_fill"]],
+        **modes,
+    )
+    if not p["im2col"]:
+        return replace(made, box=tuple(p["box"][:rank]))
+    corners = {name: tuple(p[name][: max(0, rank - 2)]) for name in ("lower", "upper")}
+    return replace(made, channels=p["channels"], pixels=p["pixels"], **corners)
+
+
+def accepted(tensor: TensorMap | None) -> bool:
+    try:
+        if tensor is not None:
+            check(tensor, "map")
+    except TensorMapError:
+        return False
+    return tensor is not None
+
+
+def test_the_driver_accepts_the_same_calls_and_makes_the_same_bytes() -> None:
+    calls = map_cases()
+    with np.load(VECTORS) as vectors:
+        assert str(vectors["calls"]) == hashlib.sha256(calls.tobytes()).hexdigest()
+        results, maps = vectors["result"], iter(vectors["maps"])
+    for row, result in zip(calls, results, strict=True):
+        tensor = described(row)
+        assert accepted(tensor) == (result == 0), named(row)
+        if result == 0:
+            assert tensor is not None
+            recorded = next(maps).tobytes()
+            assert encode(tensor) == recorded, named(row)
+            assert decode(recorded) == tensor
 
 
 @settings(max_examples=50, deadline=None)

@@ -124,16 +124,16 @@ def replace_extent(map, i, a, mask, ctx, *, space, field):
     **_REPLACE,
 )
 def replace_stride(map, i, a, mask, ctx, *, space):
-    """Replace the stride, in bytes, of the dimension after dimension ``i``. A fifth does not exist and changes nothing."""
+    """Replace the stride, in bytes, of the dimension after dimension ``i``. (There are four; a fifth lands in their upper bits,
+    as on an H200.)"""
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
             host = _find(ctx, SPACES[space], map[number], number)
             if host == 0:
                 return 1
             index = np.int64(i[number])
-            if index < _MOST_DIMENSIONS - 1:
-                _put(host, _LOW_AT + index * _LOW_STEP, 32, a[number] >> np.uint64(4))
-                _put(host, _HIGH_AT + index * _HIGH_STEP, 4, a[number] >> np.uint64(36))
+            _put(host, _LOW_AT + index * _LOW_STEP, 32, a[number] >> np.uint64(4))
+            _put(host, _HIGH_AT + index * _HIGH_STEP, 4, a[number] >> np.uint64(36))
     return 0
 
 
