@@ -47,8 +47,8 @@ from isa.tensor.simd import (
 )
 
 __all__ = [
-    "Places", "WgmmaFloatNumbers", "WgmmaIntegerNumbers", "WgmmaNumbers", "flat", "wgmma_bits", "wgmma_float",
-    "wgmma_integer",
+    "Places", "WgmmaFloatNumbers", "WgmmaIntegerNumbers", "WgmmaNumbers", "flat", "shape_of", "wgmma_bits",
+    "wgmma_float", "wgmma_integer",
 ]  # fmt: skip
 
 _ROWS = 16
@@ -142,7 +142,8 @@ _SHAPE_COUNT = 22
 
 
 @inlined
-def _shape(registers, operands, at):
+def shape_of(registers: Any, operands: Any, at: Any) -> WgmmaNumbers:
+    """The numbers of a form's shape, which stand at place ``at`` of the row of operands."""
     n, k, stored, bits, in_registers, sparse, a, b = _numbers_8(registers, operands, at)
     metadata, selector, scale_d, scale_a, scale_b, trans_a, trans_b, c = _numbers_8(registers, operands, at + 8)
     unit_bits, units, lanes, word_shift, elements, allowed, _, _ = _numbers_8(registers, operands, at + 16)
@@ -158,7 +159,7 @@ def _float_numbers(registers, operands):
     a, b = _format(registers, operands, at), _format(registers, operands, at + 8)
     fraction_bits, floor, step_half, kept, _, _, _, _ = _numbers_8(registers, operands, at + 16)
     step = StepNumbers(fraction_bits, floor, step_half, kept, _format(registers, operands, at + 20))
-    return WgmmaFloatNumbers(_shape(registers, operands, 0), half, PanelNumbers(products, summed, least, a, b, step))
+    return WgmmaFloatNumbers(shape_of(registers, operands, 0), half, PanelNumbers(products, summed, least, a, b, step))
 
 
 _FLOAT_COUNT = _SHAPE_COUNT + 32
@@ -168,7 +169,7 @@ _FLOAT_COUNT = _SHAPE_COUNT + 32
 def _integer_numbers(registers, operands):
     a_signed, b_signed = _number(registers, operands, _SHAPE_COUNT), _number(registers, operands, _SHAPE_COUNT + 1)
     saturate = _number(registers, operands, _SHAPE_COUNT + 2)
-    return WgmmaIntegerNumbers(_shape(registers, operands, 0), a_signed, b_signed, saturate)
+    return WgmmaIntegerNumbers(shape_of(registers, operands, 0), a_signed, b_signed, saturate)
 
 
 _INTEGER_COUNT = _SHAPE_COUNT + 3
@@ -531,7 +532,7 @@ def wgmma_integer(registers: int, operands: int, ctx: int) -> Any:
 @compiled
 def wgmma_bits(registers: int, operands: int, ctx: int) -> Any:
     """Single bits: the number of ones in ``a`` and ``b``, modulo 2^32. Arguments as of :func:`wgmma_float`."""
-    p = _shape(registers, operands, 0)
+    p = shape_of(registers, operands, 0)
     operands += 4 * _SHAPE_COUNT
     a_words, b_words = stack_array(_MAX_A, np.uint32), stack_array(_MAX_B, np.uint32)
     tile = stack_array(_TILE, np.uint32)

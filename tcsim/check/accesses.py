@@ -107,7 +107,7 @@ from tcsim.execute.accesses import (
     TILE,
 )
 
-__all__ = ["access"]
+__all__ = ["NO_GROUP", "access", "shared_access"]
 
 NO_GROUP = 0
 TILE_WORDS = T_STEPS + 2 * MAX_STEPS
@@ -233,7 +233,8 @@ def _touch(t, begin, cell, w, lane, pc, strong, action, group, space, address, s
 
 
 @compiled
-def _shared(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, ctx):
+def shared_access(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, ctx):
+    """One access of one lane to shared memory, at an address that carries the rank of the CTA."""
     rank = address >> np.int64(WINDOW_BITS)
     offset = address & np.int64((1 << WINDOW_BITS) - 1)
     owner = t
@@ -339,7 +340,7 @@ def _one(t, w, lane, pc, strong, action, group, space, address, size, base, oper
         elif window == np.int64(PARAM_WINDOW >> WINDOW_BITS):
             space = np.int64(PARAM)
     if space == SHARED:
-        _shared(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, ctx)
+        shared_access(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, ctx)
     elif space == GLOBAL:
         return _global(t, w, lane, pc, strong, action, address, size, base, operands, meta, last)
     elif space == LOCAL:

@@ -12,6 +12,7 @@ from isa.machine import GENERIC, GLOBAL, SHARED
 from isa.program import EXTRA, FUNCTION, KIND, MEMBERS, OPERANDS, Kind, Program
 from isa.spec.registry import Form
 from tcsim.check.accesses import access
+from tcsim.check.descriptors import descriptor_reads
 from tcsim.check.instrument import Hook, Hooks
 from tcsim.check.lanes import SHUFFLE_MODES, shuffle_after, whole_warp_before
 from tcsim.check.layout import (
@@ -225,6 +226,8 @@ class _Instruction:
     def _ordering(self) -> Hooks:
         if self.words[0] in ("membar", "fence"):
             return Hooks(before=[Hook(fence)])
+        if self.opcode.startswith("wgmma.wait_group"):
+            return Hooks(after=[Hook(warp_sync_after)])
         if self.opcode.startswith("cp.async.commit_group"):
             return Hooks(before=[Hook(commit_copies)])
         if self.opcode.startswith(("cp.async.wait_group", "cp.async.wait_all")):
@@ -244,6 +247,10 @@ class _Instruction:
                 around.after.append(Hook(shuffle_after))
         elif form.instruction.collective == "warp":
             around.before.append(Hook(whole_warp_before))
+            if self.words[0] == "wgmma":
+                self.meta[M_DATA] = slots["d"]
+                around.before.append(Hook(descriptor_reads))
+                return around
             if self.numerics and {"d", "a", "b", "c"} <= slots.keys():
                 self._matrix(form, slots, around)
         return around
