@@ -17,8 +17,10 @@ import tcsim
 from gpu_ref.tensor import machine_code as recorder
 from gpu_ref.tensor.draw import Draw
 from gpu_ref.tensor.float_inputs import FLOAT_CLASSES, FORMATS, Sizes
-from isa.tensor import MMA_FORMS, WMMA_FORMS, MmaForm
+from isa.tensor import MMA_FORMS, SPARSE_FORMS, WMMA_FORMS, MmaForm, execute, make_plan, metadata_layout, mma_fragment
+from isa.tensor.formats import INTEGER_BITS
 from isa.tensor.forms import element_bits
+from isa.tensor.metadata import codes_of, gathered_k, valid_pairs
 from isa.tensor.rules import ARCHITECTURES
 from tcsim.cli import main
 from tcsim.errors import TcsimError
@@ -27,7 +29,7 @@ from tcsim.numerics.describe import machine_code, status_letters
 from tcsim.numerics.explain import Explanation, Operation, Step, explain_bits
 from tcsim.numerics.explain_text import exact_text
 from tcsim.numerics.instructions import find_instruction, instruction_of
-from tcsim.numerics.scalars import fraction_of, read_numbers
+from tcsim.numerics.scalars import fraction_of, integer_of, read_numbers
 from tests.test_matmul import bits_of, native, quietly
 
 F16 = "mma.m16n8k16.f32.f16.f16.f32"
@@ -94,6 +96,44 @@ def test_steps_add_up_for_every_class(case: str) -> None:
         assert instruction.form is not None
         for a, b, c in dots(instruction.form, case, 5, 4):
             check(explain_bits(instruction, a, b, c))
+
+
+SPARSE = [form for form in SPARSE_FORMS if not form.satfinite and form.b == form.a]
+
+
+@pytest.mark.parametrize("form", SPARSE, ids=str)
+def test_sparse_rows_give_the_kernel_s_bits(form: MmaForm) -> None:
+    """A row of A with its zeros, against the kernel with metadata that say the same."""
+    rng = np.random.default_rng(len(str(form)))
+    layout = metadata_layout(form)
+    pairs = rng.choice(valid_pairs(form, True), (32, 8)).astype(np.uint32)
+    metadata = (pairs << np.arange(0, 32, 4, dtype=np.uint32)).sum(axis=1).astype(np.uint32)
+    places = gathered_k(form, codes_of(form, metadata, 0))
+    width = element_bits(form.a)
+    stored = rng.integers(0, 1 << min(width, 31), (form.m, form.stored_k)) & ~(0x1FFF if form.a == "tf32" else 0)
+    b = rng.integers(0, 1 << min(width, 31), (form.k, form.n)) & ~(0x1FFF if form.a == "tf32" else 0)
+    c = rng.integers(0, 1 << element_bits(form.c), (form.m, form.n))
+    plan = make_plan(form, 90, True)
+    packed = [mma_fragment(form, o).pack(x.astype(np.uint64)) for o, x in zip("abc", (stored, b, c), strict=True)]
+    d = mma_fragment(form, "d").unpack(execute(plan, *packed, metadata, 0))
+    assert layout.selectors >= 1
+    for row, column in ((0, 0), (9, 5)):
+        dense = np.zeros(form.k, np.int64)
+        dense[places[row]] = stored[row]
+        a_row, b_column = ([hex(int(x)) for x in bits] for bits in (dense, b[:, column]))
+        if form.a in INTEGER_BITS:
+            a_row, b_column = ([integer_of(int(x, 16), form.a) for x in words] for words in (a_row, b_column))  # type: ignore[misc]
+        start = integer_of(int(c[row, column]), "s32") if form.c == "s32" else hex(int(c[row, column]))
+        explained = tcsim.explain(str(form), a_row, b_column, start)
+        assert explained.bits == int(d[row, column])
+        check(explained)
+
+
+def test_a_row_that_is_not_sparse_is_refused() -> None:
+    with pytest.raises(TcsimError, match=r"3 numbers that are not zero among k = 4 to 7.*PTX ISA 9\.7\.14\.6\.1"):
+        tcsim.explain("mma.sp.m16n8k32.f32.f16.f16.f32", [0, 0, 0, 0, 1, 2, 3], [1] * 7)
+    with pytest.raises(TcsimError, match="of 2 only 1 can be stored"):
+        tcsim.explain("mma.sp.m16n8k8.f32.tf32.tf32.f32", [1, 2], [1, 1])
 
 
 # ------------------------------------------------------------------------------------------------------------ by hand

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -18,7 +18,8 @@ from isa.arith.primitives import bits_f32, f32_bits, fma_f32
 from isa.tensor.reference import Number, convert, decode, dot, fused_step, ieee_add, round_to
 from isa.tensor.rules import Rule
 from tcsim.device import Device
-from tcsim.numerics.instructions import TensorInstruction, device_sm, find_instruction
+from tcsim.numerics.compress import compressed
+from tcsim.numerics.instructions import TensorInstruction, device_sm, find_form_by_name, find_instruction
 from tcsim.numerics.operands import OperandError
 from tcsim.numerics.scalars import INTEGERS, fraction_of, integer_of, read_numbers, value_of
 
@@ -153,11 +154,12 @@ def explain(form: str, a_row: Any, b_col: Any, c: Any = 0, *, device: str | Devi
 
     form and device are as for :func:`tcsim.matmul`. a_row, b_col: K numbers each; NumPy arrays of the operand's type (or of
     its bits), or a sequence of numbers, which are rounded to the type to nearest, and of texts such as ``"0x3c00"``, which are
-    bits. c: one such, of the accumulator's type. K is filled up with zeros; a longer one is a chain of instructions.
+    bits. c: one such, of the accumulator's type. K is filled up with zeros; a longer one is a chain of instructions. Of
+    ``mma.sp`` and ``wgmma.sp``, ``a_row`` has its zeros: of each four numbers at most two others (tf32: of two, one).
 
     Raises NoFormError for an instruction that the device does not have, OperandError for operands that do not fit.
     """
-    instruction = find_instruction(form, device)
+    instruction = find_instruction(form, device, sparse=True)
     a, notes_a = read_numbers(a_row, instruction.a, "a")
     b, notes_b = read_numbers(b_col, instruction.b, "b")
     if len(a) != len(b):
@@ -165,11 +167,27 @@ def explain(form: str, a_row: Any, b_col: Any, c: Any = 0, *, device: str | Devi
     ((start, *more), notes_c) = read_numbers([c] if np.ndim(c) == 0 else c, instruction.c, "c")
     if more:
         raise OperandError(f"c has {1 + len(more)} numbers; one output element has one")
-    result = explain_bits(instruction, a, b, start)
+    steps: tuple[Step | Operation, ...]
+    named = find_form_by_name(form)
+    if named is not None and named.is_sparse:
+        a, b, places = compressed(a, b, named)
+        result = explain_bits(instruction, a, b, start)
+        steps = tuple(_at(step, places) for step in result.steps)
+    else:
+        result = explain_bits(instruction, a, b, start)
+        steps = result.steps
     return Explanation(
-        result.instruction, device_sm(device)[0], result.steps, result.bits, result.type, result.exact, result.nearest,
+        result.instruction, device_sm(device)[0], steps, result.bits, result.type, result.exact, result.nearest,
         result.ieee, (*notes_a, *notes_b, *notes_c),
     )  # fmt: skip
+
+
+def _at(step: Step | Operation, places: list[int]) -> Step | Operation:
+    """A step over stored elements, its terms with their places along K."""
+    title = step.title.replace("k = ", "stored elements ").replace("k mod", "stored elements mod")
+    if isinstance(step, Operation):
+        return replace(step, title=title)
+    return replace(step, title=title, terms=tuple(t if t.k is None else replace(t, k=places[t.k]) for t in step.terms))
 
 
 def explain_bits(instruction: TensorInstruction, a: Sequence[int], b: Sequence[int], c: int) -> Explanation:

@@ -160,15 +160,15 @@ def device_sm(device: str | Device) -> tuple[str, int]:
 # ------------------------------------------------------------------------------------------------------------ finding
 
 
-def find_instruction(text: str, device: str | Device = "h200") -> TensorInstruction:
-    """The instruction called ``text`` on a device.
+def find_instruction(text: str, device: str | Device = "h200", sparse: bool = False) -> TensorInstruction:
+    """The instruction called ``text`` on a device; one with a sparse A only if ``sparse``.
 
     Raises NoFormError, with the nearest that there are, for one that does not exist or that the device does not have;
     NoRuleError where its arithmetic is not known; DeviceError for an unknown device.
     """
     name, sm = device_sm(device)
     key = _key(text)
-    if key is not None and key[0].endswith(".sp"):
+    if key is not None and key[0].endswith(".sp") and not sparse:
         raise NoFormError(
             f"{text}: a sparse A comes with metadata, which only a kernel can give; run one with {key[0]}, or use the dense "
             f"form on the matrix with its zeros: {nearest_names(text.replace('.sp', '', 1), sm)}"
