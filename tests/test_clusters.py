@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 import tcsim
 from isa import mbarrier
+from isa.sass.toolchain import find_nvdisasm, find_ptxas
 from tcsim.errors import DeadlockError, KernelFault, LaunchError
 
 FOLDER = Path(__file__).parent / "data" / "cluster"
@@ -52,11 +53,17 @@ def inputs() -> dict[str, list[NDArray[np.int32]]]:
     }
 
 
+HAVE_TOOLS = find_ptxas() is not None and find_nvdisasm() is not None
+
+
+@pytest.mark.parametrize(
+    "execute", ["ptx", pytest.param("machine", marks=pytest.mark.skipif(not HAVE_TOOLS, reason="needs ptxas and nvdisasm"))]
+)
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch[0])
-def test_a_kernel_as_on_an_h200(kernels, recorded, inputs, launch) -> None:
+def test_a_kernel_as_on_an_h200(kernels, recorded, inputs, launch, execute) -> None:
     name, grid, block, _, cluster, extra = launch
     expected = recorded[name]
-    with tcsim.Device("h200"):
+    with tcsim.Device("h200", execute=execute):
         out = tcsim.zeros(expected.shape, np.int32)
         arguments = (*(tcsim.asarray(each) for each in inputs[name]), out, *extra)
         kernels.get_function(name)(grid, block, arguments, cluster=cluster)

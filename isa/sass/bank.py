@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from isa.errors import Unsupported, UnsupportedError
 from isa.lower.ir import SymbolRef
@@ -18,7 +22,7 @@ from isa.program import ConstantImage
 from isa.sass.listing import CodeSection, MachineCode
 from isa.sass.sections import Section
 
-__all__ = ["KNOWN", "BankLayout", "add_functions", "lay_out_banks"]
+__all__ = ["KNOWN", "RESERVED_SHARED", "SHARED_BYTES_AT", "BankLayout", "add_functions", "cluster_words", "lay_out_banks"]
 
 BLOCK_AT, GRID_AT = 0x0, 0xC
 SHARED_WINDOW_AT, LOCAL_WINDOW_AT, STACK_TOP_AT, DYNAMIC_SHARED_AT = 0x18, 0x20, 0x28, 0x2C
@@ -36,10 +40,24 @@ APART = (0x50, 0xD0)
 WORKSPACE = (0x44, 0x48, 0x8C, 0x90)
 """Bank 0 on sm_90 and before: ``%envreg1`` and ``%envreg2``, the workspace of a cooperative launch, which is none here."""
 
+CLUSTER_AT = 0x140
+CLUSTER_WORDS_AT = {"is_cluster": 0x140, "extents": 0x144, "inverses": 0x150, "clusters": 0x15C, "size": 0x188}
+"""Bank 0 on sm_90 (found by dumping it on an H200, and in what ptxas makes of the special registers): 1 if the launch has
+clusters; their extents; 1 over these, as float32; the grid's extents in clusters; CTAs of a cluster."""
+
+PARAMETERS_AT = 0x198
+"""Bank 0 on sm_90: generic addresses of the first parameter and of the end of all."""
+
+RESERVED_AT, SHARED_BYTES_AT = 0x114, 0x13C
+"""Bank 0 on sm_90: bytes of shared memory that the system reserves, and all bytes of a CTA's."""
+
 KNOWN = frozenset(
     {
         *range(BLOCK_AT, GRID_AT + 12, 4),
         *(at + half for at in (SHARED_WINDOW_AT, LOCAL_WINDOW_AT, *DESCRIPTORS, *APART) for half in (0, 4)),
+        *range(CLUSTER_AT, 0x168, 4),
+        *(CLUSTER_WORDS_AT["size"], PARAMETERS_AT, PARAMETERS_AT + 4, PARAMETERS_AT + 8, PARAMETERS_AT + 12),
+        *(RESERVED_AT, SHARED_BYTES_AT),
         *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, *WORKSPACE),
     }
 )
@@ -65,6 +83,12 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
     apart = APART[code.parameter_base >= 0x210]
     for at, window in ((SHARED_WINDOW_AT, SHARED_WINDOW), (LOCAL_WINDOW_AT, LOCAL_WINDOW), (apart, PARAM_WINDOW)):
         content[at : at + 8] = window.to_bytes(8, "little")
+    if code.parameter_base > PARAMETERS_AT:
+        content[RESERVED_AT : RESERVED_AT + 4] = RESERVED_SHARED.to_bytes(4, "little")
+        shared = max(code.static_shared, RESERVED_SHARED)
+        content[SHARED_BYTES_AT : SHARED_BYTES_AT + 4] = shared.to_bytes(4, "little")
+        for at, where in ((0, code.parameter_base), (8, code.parameter_base + code.parameter_size)):
+            content[PARAMETERS_AT + at : PARAMETERS_AT + at + 8] = (PARAM_WINDOW + where).to_bytes(8, "little")
     content[STACK_TOP_AT : STACK_TOP_AT + 4] = stack.to_bytes(4, "little")
     starts = {0: 0}
     symbols: list[tuple[int, int, SymbolRef]] = []
@@ -81,6 +105,23 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
             variables += _variables(section, start, len(content))
     image = ConstantImage(bytes(content), BLOCK_AT, GRID_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, symbols, variables)
     return BankLayout(starts, image)
+
+
+RESERVED_SHARED = 1024
+"""Bytes at the start of a CTA's shared memory that belong to the system on sm_90 (CUDA programming guide, 16.8.3); there, and
+not on sm_80, machine code counts them in its addresses."""
+
+
+def cluster_words(extents: tuple[int, int, int], clusters: tuple[int, int, int], is_clustered: bool) -> dict[int, bytes]:
+    """What bank 0 says of the clusters of a launch on sm_90, by offset. ``clusters``: the grid's extents in clusters."""
+    values: dict[str, NDArray[Any]] = {
+        "is_cluster": np.array([is_clustered], np.uint32),
+        "extents": np.array(extents, np.uint32),
+        "inverses": 1 / np.array(extents, np.float32),
+        "clusters": np.array(clusters, np.uint32),
+        "size": np.array([np.prod(extents)], np.uint32),
+    }
+    return {CLUSTER_WORDS_AT[name]: value.tobytes() for name, value in values.items()}
 
 
 def add_functions(layout: BankLayout, code: CodeSection, functions: Mapping[str, int]) -> None:

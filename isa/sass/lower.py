@@ -34,7 +34,7 @@ from isa.program import (
 )
 from isa.ptx import ast
 from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
-from isa.sass.bank import BankLayout, add_functions, lay_out_banks
+from isa.sass.bank import RESERVED_SHARED, BankLayout, add_functions, lay_out_banks
 from isa.sass.effects import effects
 from isa.sass.host import RETURN_REGISTER, STUB, argument_registers, host_functions
 from isa.sass.kernels import MachineKernelSpec
@@ -46,10 +46,6 @@ from isa.sass.warpgroup import does_nothing, warpgroup_row
 from isa.spec.registry import ResolvedOperand
 
 __all__ = ["lower_machine", "unsupported_instructions"]
-
-RESERVED_SHARED = 1024
-"""Bytes at the start of a CTA's shared memory that belong to the system on sm_90 (CUDA programming guide, 16.8.3); there, and
-not on sm_80, machine code counts them in its addresses."""
 
 STACK_ALIGN = 16
 
@@ -96,6 +92,7 @@ _KINDS = {
     "branch_both": Kind.BRANCH_BOTH,
     "branch_diverged": Kind.BRANCH_DIVERGED,
     "branch_converged": Kind.BRANCH_CONVERGED,
+    "branch_any": Kind.BRANCH_CONVERGED,  # of no members, so the group goes wherever one of its lanes does
     "jump": Kind.JUMP,
     "exit": Kind.EXIT,
     "converge": Kind.CONVERGE,
@@ -207,6 +204,8 @@ class _Writer:
                 return 4 * SINK_WORD if spec.type.kind == "p" else self.sink_plane * PLANE_BYTES
             if item.instruction.base == "LDGSTS":  # without a predicate everything is copied
                 return self._constant(0xFFFF_FFFF, 1)
+            if spec.name == "old":
+                return self._value(item, spec, item.operands["p"], step)
             if item.instruction.base == "LEPC":
                 return self._constant(16 * item.number, planes)
             hidden = {"counted": self.result_plane * PLANE_BYTES, "holds": 4 * RESULT_WORD}
@@ -358,6 +357,8 @@ class _Writer:
             row[MEMBERS] = self._members(operands.get("members"))
             if item.instruction.opcode in ("WARPSYNC.COLLECTIVE", "WARPSYNC.EXCLUSIVE"):
                 row[EXTRA] = 1
+        elif control == "branch_any":
+            row[MEMBERS] = self._constant(0, 1)
         elif control == "jump":
             register, base = operands["a"], operands.get("base")
             assert isinstance(register, Register)

@@ -10,6 +10,7 @@ _SAME = {
     **{f"SR_{name.upper()}.{axis.upper()}": f"{name}.{axis}" for name in ("tid", "ctaid") for axis in "xyz"},
     **{f"SR_{relation.upper()}MASK": f"lanemask_{relation}" for relation in ("eq", "lt", "le", "gt", "ge")},
     "SR_LANEID": "laneid",
+    "SR_SMEMSZ": "smemsz",
     "SR_VIRTUALSMID": "smid",
     "SR_VIRTID": "virtid",
     "SR_VIRTCFG": "virtcfg",

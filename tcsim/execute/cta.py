@@ -148,6 +148,7 @@ class CtaSlot:
             "total_smem_size": -(-shared // 128) * 128,
             "aggr_smem_size": shared + RESERVED_SHARED,
             "reserved_smem_offset_cap": RESERVED_SHARED,
+            "smemsz": -(-(shared + RESERVED_SHARED) // 128) * 128,  # of machine code
             "cluster_ctarank": self.rank,
             "cluster_nctarank": geometry.cluster_size,
             "is_explicit_cluster": 0xFFFF_FFFF if geometry.is_clustered else 0,  # a predicate

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.program import ConstantImage
+from isa.sass.bank import SHARED_BYTES_AT, cluster_words
 from tcsim.execute.cta import Geometry
 from tcsim.memory import DeviceMemory
 
@@ -21,10 +22,11 @@ def complete_banks(
     symbols: Mapping[str, int],
     memory: DeviceMemory,
     sms: int,
+    clusters: bool = False,
 ) -> None:
     """Fill ``block``, the parameter block that the arguments are already packed into, with all else that the banks hold.
 
-    symbols: device addresses of the module's variables. sms: of the device.
+    symbols: device addresses of the module's variables. sms: of the device. clusters: whether the architecture has clusters.
     """
     content = np.frombuffer(image.content, np.uint8)
     empty = content != 0
@@ -33,6 +35,10 @@ def complete_banks(
         block[start : start + 12] = np.array(extents, np.uint32).view(np.uint8)
     for start, number in ((image.dynamic_shared_at, geometry.dynamic_shared), (image.sm_count_at, sms)):
         block[start : start + 4] = np.array([number], np.uint32).view(np.uint8)
+    if clusters:
+        block[SHARED_BYTES_AT : SHARED_BYTES_AT + 4].view(np.uint32)[0] += geometry.dynamic_shared
+        for start, data in cluster_words(geometry.cluster, geometry.clusters, geometry.is_clustered).items():
+            block[start : start + len(data)] = np.frombuffer(data, np.uint8)
     for offset, width, symbol in image.symbols:
         value = symbols[symbol.symbol] + symbol.addend
         block[offset : offset + width] = np.frombuffer(value.to_bytes(8, "little")[:width], np.uint8)

@@ -49,7 +49,9 @@ def run(launch: Launch) -> int:
     geometry = Geometry(launch.grid, launch.block, launch.shared_mem, launch.cluster)
     arch = launch.device.arch
     if program.image is not None:
-        complete_banks(program.image, parameters, geometry, launch.loaded.symbols, launch.device.memory, arch.limits.sms)
+        clusters = program.reserved_shared > 0  # as on every architecture that has them
+        symbols, memory = launch.loaded.symbols, launch.device.memory
+        complete_banks(program.image, parameters, geometry, symbols, memory, arch.limits.sms, clusters)
     residency = occupancy(
         arch,
         threads=geometry.threads,

@@ -1,6 +1,7 @@
 """Every machine instruction, by kind. Importing this package fills the registry (:mod:`isa.sass.registry`)."""
 
 from isa.sass.instructions import (
+    asynchronous,
     control,
     convert,
     double,
@@ -16,6 +17,7 @@ from isa.sass.instructions import (
 )
 
 __all__ = [
+    "asynchronous",
     "control",
     "convert",
     "double",

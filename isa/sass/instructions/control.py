@@ -30,6 +30,11 @@ def bra_both() -> None:
     """Go to a label where both the guard and ``a`` hold."""
 
 
+@machine("BRA.U.ANY target:b32", control="branch_any", pipe="cbu")
+def bra_any() -> None:
+    """All go to a label if the guard holds in any of them."""
+
+
 @machine("BRA.DIV members:b32, target:b32", control="branch_diverged", pipe="cbu")
 def bra_div() -> None:
     """Go to a label unless the lanes of ``members`` are all here."""

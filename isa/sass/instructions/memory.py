@@ -13,8 +13,19 @@ from isa.arith.lane import lane
 from isa.instructions.async_copy import _copy as copy_lane
 from isa.instructions.memory import read, write
 from isa.instructions.warp import has
-from isa.kernels.planes import load_u32, store_u32
-from isa.machine import BAD_OPERAND, LOCAL_WINDOW, PARAM, SHARED, SHARED_WINDOW, WINDOW_BITS, fault, locate
+from isa.kernels.planes import load_i64, load_u32, store_u32
+from isa.machine import (
+    BAD_OPERAND,
+    LOCAL_WINDOW,
+    PARAM,
+    RANK,
+    SHARED,
+    SHARED_BITS,
+    SHARED_WINDOW,
+    WINDOW_BITS,
+    fault,
+    locate,
+)
 from isa.sass.registry import machine
 from isa.spec import flag, optional
 
@@ -173,19 +184,20 @@ def ldgsts(dst, src, e, mask, ctx, *, size, zfill):
     return 0
 
 
-WINDOW = {"S": SHARED_WINDOW >> WINDOW_BITS, "L": LOCAL_WINDOW >> WINDOW_BITS}
-
-
 @machine("QSPC.E.{which} p, d:u32, [a]", pipe="lsu", body="warp", which=("S", "L", "G", "D"))
-def qspc(p, a, mask, *, which):
-    """Whether a generic address lies in a state space. ``D``, shared memory of another CTA, is not told apart from ``S``, of
-    which programs ask first."""
+def qspc(p, a, mask, ctx, *, which):
+    """Whether a generic address lies in a state space: ``S`` is shared memory of this CTA, ``D`` that of any of its cluster."""
+    own = np.uint64(SHARED_WINDOW >> WINDOW_BITS) + np.uint64(load_i64(ctx + 8 * RANK))
     for number in range(32):
         window = a[number] >> np.uint64(WINDOW_BITS)
+        shared = a[number] >> np.uint64(SHARED_BITS) == np.uint64(SHARED_WINDOW >> SHARED_BITS)
+        local = window == np.uint64(LOCAL_WINDOW >> WINDOW_BITS)
         if which == "G":
-            inside = (window != np.uint64(WINDOW["S"])) & (window != np.uint64(WINDOW["L"]))
+            inside = not (shared | local)
+        elif which == "L":
+            inside = local
         else:
-            inside = window == np.uint64(WINDOW["S" if which == "D" else which])
+            inside = window == own if which == "S" else shared
         if inside:
             p[0] |= np.uint32(1) << np.uint32(number)
     return 0

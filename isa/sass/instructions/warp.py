@@ -108,6 +108,18 @@ def r2ur(p, d, a, mask):
     return 0
 
 
+@machine("R2UR.OR p, d:u32, a:u32, old:pred?", pipe="alu", body="warp")
+def r2ur_or(p, d, a, old, mask):
+    """As R2UR, where ``p`` keeps the lanes that it had: of a value in several registers."""
+    value = a[first_lane(mask)]
+    p[0] = old
+    for number in range(32):
+        d[number] = value
+        if a[number] != value:
+            p[0] |= np.uint32(1) << np.uint32(number)
+    return 0
+
+
 @machine("ELECT p, d:u32?, a:pred", pipe="uniform", body="warp")
 def elect(p, d, a, mask):
     """The lowest executing lane whose ``a`` holds: its number in ``d``, and ``p`` true in that lane only."""
