@@ -27,9 +27,10 @@ TOKEN = re.compile(r"[%$\w.:]+|\{[^}]*\}|\[[^\]]*\]")
 OPCODES = sorted({m[2] for text in TEXTS for line in text.split("\n") if (m := OPCODE.match(line)) and ";" in line})
 ODD_OPERANDS = ["0", "-1", "1.0", "0f7fc00000", "_", "!%p1", "{%r1}", "{%r1, %r2}", "[%r1]", "[%rd1+-8]", "%tid.x", "%clock64",
                 "%r1|%p1", "x[1]", "x[%r1]", "9" * 30, "(1+2)", "WARP_SZ", "-%r1", "{}", "%rd1+4"]  # fmt: skip
-ODD_TEXT = ["{", "}", "(", "[", "]", "<", ">", "%", "@", "!", "-", "~", '"', ";", ",", ":", "/*", "//", "\0", "é", ".b128", ".v4",
-            ".reg .v2 .b32 v;", ".param .b8 p[9];", ".loc 1 2", ".file", ".section", ".pragma", ".extern", ".entry", ".func f()",
-            "call", "L: .branchtargets A;", "brx.idx %r1, L;", "alloca.u64 %rd1, 8;", "vadd.u32.u32.u32 %r1, %r2, %r3.b9;",
+ODD_TEXT = ["{", "}", "(", "[", "]", "<", ">", "%", "@", "!", "-", "~", '"', ";", ",", ":", "/*", "//", "\0", "é", ".b128",
+            ".v4", ".reg .v2 .b32 v;", ".param .b8 p[9];", ".loc 1 2", ".file", ".section", ".pragma", ".extern", ".entry",
+            ".func f()", "call", "L: .branchtargets A;", "brx.idx %r1, L;", "alloca.u64 %rd1, 8;",
+            "vadd.u32.u32.u32 %r1, %r2, %r3.b9;",
             ".address_size 32", "ret;", ".alias a, b;", "0x", "1e999"]  # fmt: skip
 
 

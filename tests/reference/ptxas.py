@@ -14,7 +14,7 @@ REGISTERS = {1: "p", 8: "h", 16: "h", 32: "r", 64: "l"}
 """First letter of the registers that a line may use, by width in bits: ``h0`` to ``h7`` and so on;
 ``c0`` to ``c7`` are the registers of 8 bits that few instructions take."""
 
-_HEADER = """.version 9.0
+_HEADER = """.version {version}
 .target {target}
 .address_size 64
 .visible .entry k()
@@ -28,11 +28,11 @@ _HEADER = """.version 9.0
 _MESSAGE = re.compile(r"line (\d+);\s*(?:error|fatal)\s*:\s*(.*)")
 
 
-def refused(lines: Sequence[str], target: str, folder: Path) -> dict[int, str]:
-    """The lines that ptxas does not accept for a target, by index, with its message."""
+def refused(lines: Sequence[str], target: str, folder: Path, start: str = _HEADER) -> dict[int, str]:
+    """The lines that ptxas does not accept for a target, by index, with its message. ``start``: the text before them."""
     assert PTXAS is not None
     found: dict[int, str] = {}
-    header = _HEADER.format(target=target)
+    header = start.format(target=target, version="9.0")
     source, cubin = folder / "k.ptx", folder / "k.cubin"
     while True:  # some errors are only looked for once there are no others
         alive = [index for index in range(len(lines)) if index not in found]
