@@ -263,14 +263,17 @@ class Function:
 
     @property
     def program(self) -> Program:
-        """The lowered program for the current device: of PTX, or of machine code if the device runs that. A launch that is timed
-        runs machine code wherever it can be had, unless its profiler wants PTX.
+        """The lowered program for the current device: of PTX, or of machine code if the device runs that. A launch that is
+        timed runs machine code wherever it can be had, unless its profiler wants PTX.
         """
         device, profiler = current_device(), active_profiler()
         program = None
         if profiler is not None and profiler.code == "machine" and not self.module.is_machine_code:
             try:
-                program = self.module.machine_program(self.name, device.arch.sm)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UnsupportedWarning)  # the report says what was timed
+                    program = self.module.machine_program(self.name, device.arch.sm)
+                profiler.missing = "" if program is not None else "some of its instructions are not known"
             except AssemblerError as problem:
                 profiler.missing = str(problem)
         elif profiler is None and device.execute == "machine" and not self.module.is_machine_code:

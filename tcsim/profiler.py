@@ -31,12 +31,12 @@ TIMED_MACHINE = "machine code with its control bits"
 class Profiler:
     """Times the launches made while it is entered, on any device that has timing tables.
 
-    ``launches``: a :class:`~tcsim.profile.LaunchProfile` each, in order; a launch that fails leaves none.
-    ``observers``: told of every issue, stall and access as they happen (:class:`~tcsim.timing.observer.Observer`).
-    ``timing``: tables to use instead of the device's, for what-if studies. ``engine``: ``"compiled"``, or ``"simpy"``, the
-    readable one, which runs in any case if there are observers; both give the same numbers. ``code``: ``"machine"`` times the
-    machine code that ptxas makes of the PTX, wherever that can be had and executed, ``"ptx"`` never does. Caches are cold at every launch, as Nsight
-    Compute makes them. Profilers nest; the innermost one times a launch.
+    ``launches``: a :class:`~tcsim.profile.LaunchProfile` each, in order; a launch that fails leaves none. ``observers``: told
+    of every issue, stall and access as they happen (:class:`~tcsim.timing.observer.Observer`). ``timing``: tables to use
+    instead of the device's, for what-if studies. ``engine``: ``"compiled"``, or ``"simpy"``, the readable one, which runs in
+    any case if there are observers; both give the same numbers. ``code``: ``"machine"`` times the machine code that ptxas makes
+    of the PTX, wherever that can be had and executed, ``"ptx"`` never does. Caches are cold at every launch, as Nsight Compute
+    makes them. Profilers nest; the innermost one times a launch.
     """
 
     def __init__(
@@ -129,8 +129,8 @@ def _notes(program: Program, missing: str) -> tuple[str, ...]:
     why = (f"no machine code: {missing}",) if missing else ()
     return (
         *why,
-        f"{program.registers_per_thread} registers per thread is an estimate from liveness; ptxas may use more or fewer, and then "
-        "the occupancy differs",
+        f"{program.registers_per_thread} registers per thread is an estimate from liveness; ptxas may use more or fewer, "
+        "and then the occupancy differs",
         cold,
     )
 

@@ -202,8 +202,8 @@ def timing_classes(instruction: Instruction) -> Iterator[str]:
             slot = instruction.pattern.slots[name]
             words: tuple[str | bool, ...] = (True, False) if slot.is_flag else slot.words
             choices.append([(name, word) for word in (words if kind == "slot" or slot.is_flag else (*words, ""))])
-    # Several slots of types make more combinations than matter: vary two at a time around the first of each.
-    first = dict(choice[0] for choice in choices)
+    # Several slots of types make more combinations than matter: vary two at a time around the plainest of each.
+    first = dict(min(choice, key=lambda pair: bool(pair[1])) for choice in choices)
     for one, two in itertools.combinations_with_replacement(choices, 2):
         for pair in itertools.product(one, two):
             params = first | dict(pair)

@@ -93,12 +93,12 @@ class Pipe(Struct, frozen=True, forbid_unknown_fields=True):
 class Operation(Struct, frozen=True, forbid_unknown_fields=True):
     """What one machine instruction of some timing classes costs (:mod:`isa.instructions` names the classes).
 
-    ``latency``: cycles from issue until a dependent instruction can issue; of a memory access only what it adds to that
-    of its memory. ``interval``: cycles until its pipe takes another one (of a queued pipe: cycles of address generation
-    are in ``Lsu``, and ``port`` says how long the SM's shared data port is busy). ``scoreboard``: the stall reason of
-    who waits for its result. ``next_issue``: cycles until the same warp can issue again, stalled by ``pause``.
-    ``active``: cycles that count as activity of its pipe, where that is not the interval (0: the interval). ``stage``: cycles in the address stage
-    (0: as an access).
+    ``latency``: cycles from issue until a dependent instruction can issue; of a memory access only what it adds to that of its
+    memory. ``interval``: cycles until its pipe takes another one (of a queued pipe: cycles of address generation are in
+    ``Lsu``, and ``port`` says how long the SM's shared data port is busy). ``scoreboard``: the stall reason of who waits for
+    its result. ``next_issue``: cycles until the same warp can issue again, stalled by ``pause``. ``active``: cycles that count
+    as activity of its pipe, where that is not the interval (0: the interval). ``stage``: cycles in the address stage (0: as an
+    access).
 
     Where ptxas makes several machine instructions of one: ``slots`` issue slots, or ``times`` repetitions of the
     operation of the class ``made_of``, in a pipeline: the other fields then add to that.
@@ -127,10 +127,11 @@ class MachineOperation(Struct, frozen=True, forbid_unknown_fields=True):
     most of them wins), or ``@alu``, all others that the instruction set assigns to that pipe. ``pipe``: where it goes;
     ``other``: a second pipe that it may take as well. ``interval``: cycles until that pipe takes another one. ``latency``:
     cycles until the scoreboard that it sets is clear; of an access what it adds to that of its memory. ``scoreboard``: the
-    stall reason of who waits for that. ``read_latency``: cycles until its operands are read. ``port``, ``stage``: cycles on
-    the SM's shared data port, and in its sub-partition's address stage, of what goes there without an access. ``jump``: cycles
-    until the next instruction if that is farther on than the one behind it, ``jump_back`` if it is before that. ``active``: cycles that count as activity of its pipe (0: the
-    interval). ``lane``: of an atomic, thousandths of a nanosecond for each lane on the busiest word.
+    stall reason of who waits for that. ``read_latency``: cycles until its operands are read. ``port``, ``stage``: cycles on the
+    SM's shared data port, and in its sub-partition's address stage, of what goes there without an access. ``jump``: cycles
+    until the next instruction if that is farther on than the one behind it, ``jump_back`` if it is before that. ``active``:
+    cycles that count as activity of its pipe (0: the interval). ``lane``: of an atomic, thousandths of a nanosecond for each
+    lane on the busiest word.
     """
 
     opcodes: tuple[str, ...]
@@ -192,14 +193,13 @@ class L1(Struct, frozen=True, forbid_unknown_fields=True):
 class L2(Struct, frozen=True, forbid_unknown_fields=True):
     """The L2 cache.
 
-    ``partitions``, each next to half of the SMs (alternating in runs of ``sms_in_turn``) and of the memory; ``slices``
-    in all. ``hit_ns``: what a hit in the near partition takes beyond the L1. ``far_ns``: what going to the other
-    partition adds. ``requests_per_second``: requests (each of up to a line) that all slices serve together; at
-    ``clock_hz`` a slice could take one a cycle, which Nsight Compute's percentages refer to. ``port_bytes``: bytes a
-    cycle from the L2 to an SM; an SM asks for one line a cycle, and sends a sector a cycle and one more for each line that it
-    writes in part. ``atomic_ns``: how long a slice is busy with an atomic on one sector, ``atomic_lane_ns`` for each lane on
-    one word. ``merging_sms``: SMs in a row whose reads of a line that is under way for one of them are merged in front of the L2
-    (0: none are).
+    ``partitions``, each next to half of the SMs (alternating in runs of ``sms_in_turn``) and of the memory; ``slices`` in all.
+    ``hit_ns``: what a hit in the near partition takes beyond the L1. ``far_ns``: what going to the other partition adds.
+    ``requests_per_second``: requests (each of up to a line) that all slices serve together; at ``clock_hz`` a slice could take
+    one a cycle, which Nsight Compute's percentages refer to. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM asks for
+    one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: how long a
+    slice is busy with an atomic on one sector, ``atomic_lane_ns`` for each lane on one word. ``merging_sms``: SMs in a row
+    whose reads of a line that is under way for one of them are merged in front of the L2 (0: none are).
     """
 
     partitions: int

@@ -102,8 +102,8 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
     """Append the payload of one instruction to ``words``; returns the position behind it.
 
     For shared memory [wavefronts, -1]; for device memory [sectors, detail, sector address / 32, ...], where the detail is of a
-    load the wavefronts it takes if it hits the L1, of a store whether it leaves bytes of its sectors alone (1) or not (0), of an
-    atomic the most lanes on one word. A copy has both parts, shared first. A tile has one part per register.
+    load the wavefronts it takes if it hits the L1, of a store whether it leaves bytes of its sectors alone (1) or not (0), of
+    an atomic the most lanes on one word. A copy has both parts, shared first. A tile has one part per register.
     """
     addresses = np.empty(32, np.int64)
     operands = as_i32(pool + row[ROW_AT])
@@ -260,10 +260,10 @@ def _in_a_row(addresses, lanes, size):
     """Whether all 32 lanes access neighbouring places, the first at a multiple of the line of banks."""
     if lanes != np.uint32(0xFFFFFFFF) or size < 4 or addresses[0] & 127:
         return False
+    apart = 0
     for lane in range(1, 32):
-        if addresses[lane] != addresses[0] + lane * size:
-            return False
-    return True
+        apart |= addresses[lane] ^ (addresses[0] + lane * size)
+    return apart == 0
 
 
 @compiled

@@ -7,8 +7,8 @@ from __future__ import annotations
 from isa.compiled import compiled
 from tcsim.timing.arrays import row
 from tcsim.timing.hierarchy import (
-    CHANNELS,
     CHANNEL_COUNT,
+    CHANNELS,
     COSTS,
     DRAM_READ,
     DRAM_WRITTEN,
@@ -44,7 +44,8 @@ def dram_read(m, line, mask, ticks):
     """Fetch the sectors ``mask``, whole units, asked for at a tick; returns the tick at which the channel has served it."""
     sectors = count4(mask)
     row(m, TOTALS, 0)[DRAM_READ] += 32 * sectors
-    return serve(row(m, CHANNELS, 0), _channel(m, line), ticks, sectors // row(m, COSTS, 0)[FILL_SECTORS] * row(m, COSTS, 0)[FILL_T])
+    costs = row(m, COSTS, 0)
+    return serve(row(m, CHANNELS, 0), _channel(m, line), ticks, sectors // costs[FILL_SECTORS] * costs[FILL_T])
 
 
 @compiled

@@ -114,7 +114,14 @@ def run_timed(
     constant = cycles_of_ns(chip.instruction_cache.constant_miss_ns, sm_hz)
     if engine == "compiled" and not observers:
         state = new_chip_state(
-            table, memories, streams.buffers, sms=sms, per_sm=places_each, threads=geometry.threads, fetch=fetch, constant=constant
+            table,
+            memories,
+            streams.buffers,
+            sms=sms,
+            per_sm=places_each,
+            threads=geometry.threads,
+            fetch=fetch,
+            constant=constant,
         )
         fast = CompiledChip(state, streams, distributor, chip.launch.cta)
         for number, cta, cycle in distributor.first_wave():

@@ -48,8 +48,8 @@ TOTAL_COUNT = 13
 
 
 # Numbers of arrays in the table. L1, L2, PAGES_KNOWN: sets of caches. Lines, by cache and slot: valid sectors (and, times 16,
-# dirty ones), and when the last of them is there; of pages, since when they are known. MERGES [group * MERGE_SLOTS + slot]: line, sectors, and when they are there, of requests
-# under way for a group of SMs.
+# dirty ones), and when the last of them is there; of pages, since when they are known. MERGES [group * MERGE_SLOTS + slot]:
+# line, sectors, and when they are there, of requests under way for a group of SMs.
 COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, PAGES, WALKED, MERGES = (
     0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 28, 29,
 )  # fmt: skip
@@ -59,8 +59,8 @@ TABLE = 64
 
 
 class Hierarchy:
-    """The memories of a chip. ``table``: their arrays; ``address``: what rules take. ``totals``, ``events`` (int64 [instruction,
-    6], columns above), ``ports``, ``costs``, ``slices``: some of them.
+    """The memories of a chip. ``table``: their arrays; ``address``: what rules take. ``totals``, ``events`` (int64
+    [instruction, 6], columns above), ``ports``, ``costs``, ``slices``: some of them.
     """
 
     def __init__(self, table: ArrayTable) -> None:
@@ -126,8 +126,8 @@ def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, 
 
 @inlined
 def serve(servers, number, asked, service):
-    """Ask server ``number`` of a row for ``service`` ticks at tick ``asked``; returns the tick at which they are over. Requests are served in the
-    order in which they are made, and so should be made in the order of time."""
+    """Ask server ``number`` of a row for ``service`` ticks at tick ``asked``; returns the tick at which they are over. Requests
+    are served in the order in which they are made, and so should be made in the order of time."""
     done = servers[number]
     if done < asked:
         done = asked

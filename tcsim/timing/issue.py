@@ -49,21 +49,20 @@ class Unit:
 class Entry:
     """One instruction, with everything that can be known before it runs.
 
-    ``row``: where its stall counters start. ``free``: no issue slot; its result is ready when its operands are.
-    ``reads``: scoreboard entries it waits for, which ``operands`` picks. ``writes``: entries of its results; ``counts``: they
-    count what is outstanding, as those of machine code do, and so keep the latest time. ``order``: entry of the queue in which
-    results come in order, or 0. ``source``: entry that is clear ``source_latency`` cycles after the operands are on their way,
-    or 0. ``guard``: entry of its guard predicate, or 0. ``slots``: issue slots, ``extra_slots`` of them after the first. ``result``: latency and
-    stall reason of its result, to add to its issue cycle (all as in the scoreboard); ``after``: the same for the next
-    issue of its warp. ``jump``, ``jump_back``: cycles until then if that is not the instruction behind it, but later or
-    earlier ones (0: never mind).
-    ``pipe``: number of its pipe, ``other`` that of a second one that it may take, or the same; ``busy``: cycles that is taken;
-    ``port``, ``stage``: cycles of the SM's data port and of the address stage (0: as the access takes). ``unit``: who executes it. ``leaves_sm``: it may need the L2, or the executor. ``block``: of the instruction
-    cache.
+    ``row``: where its stall counters start. ``free``: no issue slot; its result is ready when its operands are. ``reads``:
+    scoreboard entries it waits for, which ``operands`` picks. ``writes``: entries of its results; ``counts``: they count what
+    is outstanding, as those of machine code do, and so keep the latest time. ``order``: entry of the queue in which results
+    come in order, or 0. ``source``: entry that is clear ``source_latency`` cycles after the operands are on their way, or 0.
+    ``guard``: entry of its guard predicate, or 0. ``slots``: issue slots, ``extra_slots`` of them after the first. ``result``:
+    latency and stall reason of its result, to add to its issue cycle (all as in the scoreboard); ``after``: the same for the
+    next issue of its warp. ``jump``, ``jump_back``: cycles until then if that is not the instruction behind it, but later or
+    earlier ones (0: never mind). ``pipe``: number of its pipe, ``other`` that of a second one that it may take, or the same;
+    ``busy``: cycles that is taken; ``port``, ``stage``: cycles of the SM's data port and of the address stage (0: as the access
+    takes). ``unit``: who executes it. ``leaves_sm``: it may need the L2, or the executor. ``block``: of the instruction cache.
 
-    Of memory accesses: ``lane_ticks``: of an atomic, for each lane on one word. ``cached``: the L1 may serve it. ``fewest_wavefronts``: without bank conflicts. ``parts``: of
-    its payload; a tile has one per register, each an instruction unless it is in shared memory, where LDSM takes
-    several.
+    Of memory accesses: ``lane_ticks``: of an atomic, for each lane on one word. ``cached``: the L1 may serve it.
+    ``fewest_wavefronts``: without bank conflicts. ``parts``: of its payload; a tile has one per register, each an instruction
+    unless it is in shared memory, where LDSM takes several.
 
     ``special``: it waits for more than operands: with ``fence`` for the warp's stores, with ``keep_groups`` for all but
     that many groups of copies (or ALL_COPIES; NO_WAIT otherwise).

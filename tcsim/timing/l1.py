@@ -17,7 +17,6 @@ from tcsim.timing.hierarchy import (
     L1_LATENCY,
     L1_THERE,
     L1_VALID,
-    L2,
     TAG_T,
     WAVEFRONT_LATENCY,
     count4,

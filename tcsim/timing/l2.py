@@ -13,8 +13,8 @@ whole lines and the 36 to 40 scattered sectors a cycle.
 from __future__ import annotations
 
 from isa.compiled import compiled
-from tcsim.timing.dram import brought, dram_read, dram_write
 from tcsim.timing.arrays import row
+from tcsim.timing.dram import brought, dram_read, dram_write
 from tcsim.timing.hierarchy import (
     ATOMIC_SECTORS,
     ATOMIC_T,
@@ -25,27 +25,26 @@ from tcsim.timing.hierarchy import (
     FABRIC_HITS,
     FABRIC_SECTORS,
     FABRIC_WRITES,
-    GROUP_SMS,
-    MERGES,
-    MERGE_SLOTS,
     FILLS,
-    L1,
+    GROUP_SMS,
     L2,
     L2_FAR,
     L2_HIT,
     L2_REQUESTS,
     L2_STATE,
     L2_THERE,
+    MERGE_SLOTS,
+    MERGES,
     PARTITIONS,
     PORTS,
     READ_HITS,
     READ_SECTORS,
     REQUEST,
     SECTOR_T,
-    SLICES,
-    SLICES_EACH,
     SLICE_BUSY,
     SLICE_T,
+    SLICES,
+    SLICES_EACH,
     SMS_IN_TURN,
     TOTALS,
     UP,

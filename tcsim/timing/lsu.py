@@ -4,8 +4,8 @@ An instruction issues into the queue of its sub-partition, has its addresses gen
 that all four share: a wavefront a cycle, whether it reads shared memory, the L1 or other lanes' registers (shuffles).
 
 The rules are functions over the arrays of :mod:`tcsim.timing.hierarchy`, one for each kind of access; each takes one part of an
-instruction's payload (only wmma tiles have several) in ``words``, the address of its warp's, and returns first the cycle in which it leaves the queue and last where
-the next part starts.
+instruction's payload (only wmma tiles have several) in ``words``, the address of its warp's, and returns first the cycle in
+which it leaves the queue and last where the next part starts.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ from tcsim.timing.hierarchy import (
     DATA,
     EVENTS,
     L1_HITS,
-    L2,
-    PORTS,
     PORT_CYCLES,
+    PORTS,
     REQUESTS,
     SECTORS,
     SHARED_ATOMIC,
     SHARED_LATENCY,
     SHARED_REQUESTS,
     STAGE,
-    STAGES,
     STAGE_WAVEFRONT,
+    STAGES,
     TOTALS,
-    WAVEFRONTS,
     WAVEFRONT_LATENCY,
+    WAVEFRONTS,
 )
 from tcsim.timing.l1 import l1_atomic, l1_load, l1_store, lines_in, tag_cycles
 
@@ -137,7 +136,8 @@ def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
 
 @compiled
 def copy_part(m, sm, sub, pc, fewest, cached, port, words, at, now):
-    """cp.async: a load whose data goes to shared memory when it comes. Returns (start, cycle in which it has landed, next part).
+    """cp.async: a load whose data goes to shared memory when it comes. Returns (start, cycle in which it has landed, next
+    part).
 
     Its data passes by a way of its own to the banks; the port sees the tags, and at least ``port`` cycles.
     """

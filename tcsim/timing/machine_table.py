@@ -77,7 +77,8 @@ class MachineTable:
         entry.unit = self._unit(pc, words, operation)
         entry.pipe = self.pipes.index(operation.pipe)
         entry.other = self.pipes.index(operation.other) if operation.other else entry.pipe
-        entry.busy, entry.port, entry.jump, entry.jump_back = operation.interval, operation.port, operation.jump, operation.jump_back
+        entry.busy, entry.port = operation.interval, operation.port
+        entry.jump, entry.jump_back = operation.jump, operation.jump_back
         entry.stage = operation.stage or self.chip.lsu.address_interval
         if entry.unit in (Unit.PIPE, Unit.PORT):
             entry.order = _QUEUES.get(operation.pipe, 0)

@@ -22,9 +22,10 @@ _LONG = REASON["long_scoreboard"]
 
 
 class MemoryUnit:
-    """That of SM ``number``. ``release``: cycles that opening a CTA barrier takes. Each method executes an instruction that ``warp`` issues from ``sub`` in cycle ``now``."""
+    """That of SM ``number``. ``release``: cycles that opening a CTA barrier takes. Each method executes an instruction that
+    ``warp`` issues from ``sub`` in cycle ``now``."""
 
-    __slots__ = ("address", "number", "release", "_costs", "_ports")
+    __slots__ = ("_costs", "_ports", "address", "number", "release")
 
     def __init__(self, number: int, hierarchy: Hierarchy) -> None:
         self.number, self.address = number, hierarchy.address

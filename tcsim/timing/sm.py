@@ -43,7 +43,8 @@ _START, _END = 0, 1  # kinds of agenda items; a CTA starts before another ends i
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """What all SMs of a launch share. ``per_sm``: CTA slots of each. ``threads``: per CTA. ``fetch_cycles``, ``constant_cycles``: of a miss of the instruction and of the constant cache.
+    """What all SMs of a launch share. ``per_sm``: CTA slots of each. ``threads``: per CTA. ``fetch_cycles``,
+    ``constant_cycles``: of a miss of the instruction and of the constant cache.
     """
 
     env: simpy.Environment

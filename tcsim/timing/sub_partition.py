@@ -37,8 +37,8 @@ assert _SELECTED == 0
 
 
 class SubPartition:
-    """``next``: the first cycle in which something may issue. ``warps``: how many are resident. ``execute``: for each :class:`~tcsim.timing.issue.Unit`, what does
-    the instruction once it has issued.
+    """``next``: the first cycle in which something may issue. ``warps``: how many are resident. ``execute``: for each
+    :class:`~tcsim.timing.issue.Unit`, what does the instruction once it has issued.
     """
 
     def __init__(self, sm: Sm, number: int, chip: Chip, table: IssueTable | MachineTable, counters: Counters) -> None:

@@ -9,8 +9,8 @@ from isa.compiled import compiled
 from tcsim.timing.arrays import row
 from tcsim.timing.hierarchy import (
     COSTS,
-    PAGES,
     PAGE_LINES,
+    PAGES,
     WALK,
     WALKED,
 )

@@ -42,8 +42,8 @@ class ResidentCta:
 class Warp:
     """A warp between launch and end.
 
-    ``number`` in its CTA; ``row`` of its buffers, ``words``: address of its payloads; ``age``: launch order on its SM, larger is younger; ``sub``: its
-    sub-partition. ``block``: of the instruction cache it is in.
+    ``number`` in its CTA; ``row`` of its buffers, ``words``: address of its payloads; ``age``: launch order on its SM, larger
+    is younger; ``sub``: its sub-partition. ``block``: of the instruction cache it is in.
 
     ``entry``: the instruction that is next. It can issue from cycle ``ready_at`` on for all the warp knows; until then it is
     stalled by ``reason``. ``pipe`` is where it goes, ``refused`` what that pipe had refused when the warp was ready. ``base``:
@@ -56,9 +56,9 @@ class Warp:
     """
 
     __slots__ = (
-        "age", "base", "behind", "block", "buffers", "copies", "copies_landed", "copy_groups", "cta", "entry", "first", "issued", "last",
-        "number", "pipe", "ready_at", "reason", "refused", "row", "scoreboard", "stores_done", "stores_left", "sub",
-        "words",
+        "age", "base", "behind", "block", "buffers", "copies", "copies_landed", "copy_groups", "cta", "entry", "first",
+        "issued", "last", "number", "pipe", "ready_at", "reason", "refused", "row", "scoreboard", "stores_done",
+        "stores_left", "sub", "words",
     )  # fmt: skip
 
     entry: Entry

@@ -10,11 +10,71 @@ from tcsim.execute.barriers import popcount
 from tcsim.timing.arrays import address_of_row, row, row32
 from tcsim.timing.compiled.issuing import account, advance, commit_copies, deliver, read_operands, take
 from tcsim.timing.compiled.state import (
-    ABSENT, ARRIVED, AT, A_CTA, A_KIND, A_TIME, A_WHAT, BARRIERS, CTAS, C_ALIVE, C_END, C_NUMBER, END, ENTRIES, EXECUTING,
-    E_AFTER, E_BUSY, E_CACHED, E_FEWEST, E_LANE, E_ORDER, E_PARTS, E_PORT, E_RESULT, E_SOURCE, E_STAGE, E_UNIT, E_WRITE_COUNT,
-    G_ROW, G_WARP_CYCLES, M_AGENDA, NEEDED, OPTIONS, O_SUBS, O_WARPS, PAYLOAD, P_FREE, P_RESERVED, P_USER, SIGNALS, SMS,
-    STALLS, SUBS, SUB_ROWS, S_COUNT, S_LAST, S_WARPS, WAITERS, WARPS, WORDS, W_BASE, W_COPIES, W_CTA, W_DONE, W_FIRST,
-    W_LANDED, W_LAST, W_LEFT, W_LIVE, W_NUMBER, W_PC, W_STATE, W_SUB, item_of, pipe_of,
+    A_CTA,
+    A_KIND,
+    A_TIME,
+    A_WHAT,
+    ABSENT,
+    ARRIVED,
+    AT,
+    BARRIERS,
+    C_ALIVE,
+    C_END,
+    C_NUMBER,
+    CTAS,
+    E_AFTER,
+    E_BUSY,
+    E_CACHED,
+    E_FEWEST,
+    E_LANE,
+    E_ORDER,
+    E_PARTS,
+    E_PORT,
+    E_RESULT,
+    E_SOURCE,
+    E_STAGE,
+    E_UNIT,
+    E_WRITE_COUNT,
+    END,
+    ENTRIES,
+    EXECUTING,
+    G_ROW,
+    G_WARP_CYCLES,
+    M_AGENDA,
+    NEEDED,
+    O_SUBS,
+    O_WARPS,
+    OPTIONS,
+    P_FREE,
+    P_RESERVED,
+    P_USER,
+    PAYLOAD,
+    S_COUNT,
+    S_LAST,
+    S_WARPS,
+    SIGNALS,
+    SMS,
+    STALLS,
+    SUB_ROWS,
+    SUBS,
+    W_BASE,
+    W_COPIES,
+    W_CTA,
+    W_DONE,
+    W_FIRST,
+    W_LANDED,
+    W_LAST,
+    W_LEFT,
+    W_LIVE,
+    W_NUMBER,
+    W_PC,
+    W_STATE,
+    W_SUB,
+    WAITERS,
+    WARPS,
+    WORDS,
+    item_of,
+    pipe_of,
 )  # fmt: skip
 from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, COSTS, PORTS
 from tcsim.timing.issue import Unit
@@ -159,10 +219,10 @@ def _complete(c, place, number):
 
 @compiled
 def _any_arrived(c, place, number):
+    lanes = 0
     for index in range(row(c, OPTIONS, 0)[O_WARPS]):
-        if row(c, ARRIVED, place * BARRIERS + number)[index]:
-            return True
-    return False
+        lanes |= row(c, ARRIVED, place * BARRIERS + number)[index]
+    return lanes != 0
 
 
 @compiled

@@ -7,12 +7,80 @@ import numpy as np
 from isa.compiled import compiled, inlined
 from tcsim.timing.arrays import row, row32
 from tcsim.timing.compiled.state import (
-    AT, BOARDS, CODE_READY, DRY, ENTRIES, E_BLOCK, E_COUNTS, E_BACK, E_FREE, E_GUARD, E_JUMP, E_KEEP, E_ORDER, E_OTHER, E_PIPE,
-    E_READS, E_READ_COUNT, E_SLOTS, E_SOURCE, E_SOURCE_LATENCY, E_SPECIAL, E_WRITES, E_WRITE_COUNT, GROUPS, G_DRY, OPTIONS,
-    O_BLOCKS, O_FETCH, O_GREEDY, O_GUARD, O_JUMPS, O_ORDER, O_PIPES, O_SUBS, PCS, PENDING, PIPE_KINDS, PLACES, P_FREE, P_OLDEST,
-    P_RESERVED, P_USER, QUEUES, READY, SETTLED, SIGNALS, STALLS, SUBS, SUB_ROWS, S_COUNT, S_EARLIEST, S_FETCH, S_LAST, S_NEXT,
-    S_PENDING_AT, S_READY_COUNT, WAITING, WARPS, W_BASE, W_BEHIND, W_BLOCK, W_COPIES, W_DONE, W_GROUPS, W_LANDED, W_LAST,
-    W_PC, W_READY, W_REASON, W_REFUSED, W_ISSUED, W_STATE, W_SUB, pipe_of,
+    AT,
+    BOARDS,
+    CODE_READY,
+    DRY,
+    E_BACK,
+    E_BLOCK,
+    E_COUNTS,
+    E_FREE,
+    E_GUARD,
+    E_JUMP,
+    E_KEEP,
+    E_ORDER,
+    E_OTHER,
+    E_PIPE,
+    E_READ_COUNT,
+    E_READS,
+    E_SLOTS,
+    E_SOURCE,
+    E_SOURCE_LATENCY,
+    E_SPECIAL,
+    E_WRITE_COUNT,
+    E_WRITES,
+    ENTRIES,
+    G_DRY,
+    GROUPS,
+    O_BLOCKS,
+    O_FETCH,
+    O_GREEDY,
+    O_GUARD,
+    O_JUMPS,
+    O_ORDER,
+    O_PIPES,
+    O_SUBS,
+    OPTIONS,
+    P_FREE,
+    P_OLDEST,
+    P_RESERVED,
+    P_USER,
+    PCS,
+    PENDING,
+    PIPE_KINDS,
+    PLACES,
+    QUEUES,
+    READY,
+    S_COUNT,
+    S_EARLIEST,
+    S_FETCH,
+    S_LAST,
+    S_NEXT,
+    S_PENDING_AT,
+    S_READY_COUNT,
+    SETTLED,
+    SIGNALS,
+    STALLS,
+    SUB_ROWS,
+    SUBS,
+    W_BASE,
+    W_BEHIND,
+    W_BLOCK,
+    W_COPIES,
+    W_DONE,
+    W_GROUPS,
+    W_ISSUED,
+    W_LANDED,
+    W_LAST,
+    W_PC,
+    W_READY,
+    W_REASON,
+    W_REFUSED,
+    W_STATE,
+    W_SUB,
+    WAITING,
+    WARPS,
+    pipe_of,
 )  # fmt: skip
 from tcsim.timing.issue import NO_WAIT
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
@@ -90,9 +158,7 @@ def choose(c, sub, now):
         ready_count += 1
         free = _free(c, sub, row(c, WARPS, w)[W_PC])
         if free <= now:
-            if w == last and row(c, OPTIONS, 0)[O_GREEDY]:
-                chosen = w
-            elif chosen < 0:
+            if (w == last and row(c, OPTIONS, 0)[O_GREEDY]) or chosen < 0:
                 chosen = w
         elif free < soonest:
             soonest = free
@@ -108,7 +174,8 @@ def choose(c, sub, now):
 
 @compiled
 def account(c, sub, w, now):
-    """Give each cycle since the last issue its reason, and take the issue slots. Returns the pipe that the instruction goes to."""
+    """Give each cycle since the last issue its reason, and take the issue slots. Returns the pipe that the instruction goes
+    to."""
     pc = row(c, WARPS, w)[W_PC]
     e = row(c, ENTRIES, pc)
     first = pc * REASONS

@@ -2,27 +2,83 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from isa.compiled import compiled, inlined
 from tcsim.timing.arrays import row
 from tcsim.timing.compiled.executing import issue
 from tcsim.timing.compiled.issuing import advance, choose
 from tcsim.timing.compiled.state import (
-    ARRIVED, A_CTA, A_KIND, A_TIME, A_WHAT, BARRIERS, BOARDS, CTAS, C_ALIVE, C_END, C_NUMBER, C_SM, DRY, FREE_PLACES, G_CTA,
-    G_CTAS, G_DRY, G_NOW, G_PLACE, G_ROW, G_SM, G_WARPS, M_ACTIVE, M_AGE, M_AGENDA, M_CONSTANTS, M_FINISHED, M_PLACES,
-    M_RESIDENT, M_SINCE, NEEDED, OPTIONS, O_BOARD, O_CONSTANT, O_PIPES, O_SUBS, O_THREADS, O_WARPS, P_USER, SIGNALS, SMS,
-    START, SUBS, SUB_ROWS, S_COUNT, S_NEXT, S_WARPS, WAITERS, WAITING, WARP, WARPS, W_AGE, W_BASE, W_BEHIND, W_BLOCK, W_CTA,
-    W_FIRST, W_LAST, W_LIVE, W_NUMBER, W_STATE, W_SUB, item_of, pipe_of,
+    A_CTA,
+    A_KIND,
+    A_TIME,
+    A_WHAT,
+    ARRIVED,
+    BARRIERS,
+    BOARDS,
+    C_ALIVE,
+    C_END,
+    C_NUMBER,
+    C_SM,
+    CTAS,
+    DRY,
+    FREE_PLACES,
+    G_CTA,
+    G_CTAS,
+    G_DRY,
+    G_NOW,
+    G_PLACE,
+    G_SM,
+    G_WARPS,
+    M_ACTIVE,
+    M_AGE,
+    M_AGENDA,
+    M_CONSTANTS,
+    M_FINISHED,
+    M_PLACES,
+    M_RESIDENT,
+    M_SINCE,
+    NEEDED,
+    O_BOARD,
+    O_CONSTANT,
+    O_PIPES,
+    O_SUBS,
+    O_THREADS,
+    O_WARPS,
+    OPTIONS,
+    P_USER,
+    S_COUNT,
+    S_NEXT,
+    S_WARPS,
+    SIGNALS,
+    SMS,
+    START,
+    SUB_ROWS,
+    SUBS,
+    W_AGE,
+    W_BASE,
+    W_BEHIND,
+    W_BLOCK,
+    W_CTA,
+    W_FIRST,
+    W_LAST,
+    W_LIVE,
+    W_NUMBER,
+    W_STATE,
+    W_SUB,
+    WAITERS,
+    WAITING,
+    WARP,
+    WARPS,
+    item_of,
+    pipe_of,
 )  # fmt: skip
 from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, SHIFT
 from tcsim.timing.units import NEVER
 
-__all__ = ["FEED", "FINISHED", "STARTED", "ENDED", "STUCK", "TIME", "run_chip"]
+__all__ = ["ENDED", "FEED", "FINISHED", "STARTED", "STUCK", "TIME", "run_chip"]
 
 FINISHED, FEED, STARTED, ENDED, TIME, STUCK = range(6)
-"""Why :func:`run_chip` returns: no CTA is left; warps need instructions; a CTA has started, or ended, on G_SM in cycle G_NOW, in
-G_PLACE; the executor must be told the time for G_ROW; the barriers of G_SM will never open."""
+"""Why :func:`run_chip` returns: no CTA is left; warps need instructions; a CTA has started, or ended, on G_SM in cycle G_NOW,
+in G_PLACE; the executor must be told the time for G_ROW; the barriers of G_SM will never open."""
 
 _CONSTANT_MISS, _WAIT = REASON["imc_miss"], REASON["wait"]
 

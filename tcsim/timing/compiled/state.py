@@ -24,8 +24,8 @@ BARRIERS = 16
 # Columns of ENTRIES, by instruction: as of Entry. Reads and writes are runs of PLACES.
 (
     E_FREE, E_READS, E_READ_COUNT, E_WRITES, E_WRITE_COUNT, E_COUNTS, E_ORDER, E_SOURCE, E_SOURCE_LATENCY, E_GUARD, E_SLOTS,
-    E_RESULT, E_AFTER, E_JUMP, E_BACK, E_PIPE, E_OTHER, E_BUSY, E_PORT, E_STAGE, E_LANE, E_UNIT, E_BLOCK, E_CACHED, E_FEWEST, E_PARTS,
-    E_SPECIAL, E_KEEP,
+    E_RESULT, E_AFTER, E_JUMP, E_BACK, E_PIPE, E_OTHER, E_BUSY, E_PORT, E_STAGE, E_LANE, E_UNIT, E_BLOCK, E_CACHED, E_FEWEST,
+    E_PARTS, E_SPECIAL, E_KEEP,
 ) = range(28)  # fmt: skip
 ENTRY = 28
 
@@ -81,10 +81,10 @@ class Table(Protocol):
 
 
 # Numbers of arrays in the table, behind those of the memories. Of the program: ENTRIES [instruction, ENTRY], PLACES, STALLS
-# [instruction * REASONS]. PIPE_KINDS [pipe, 2]: code of its stall reason, depth of its queue. BOARDS: scoreboards by row. GROUPS
-# [row, group]: landing times, a ring. SUB_ROWS [sub-partition]: rows of its warps, oldest first. PIPES, QUEUES by
-# sub-partition * pipes + pipe. AGENDAS by SM * items + item. CODE_READY [sm, block]. ARRIVED [place * BARRIERS + barrier, warp]:
-# lanes; NEEDED [place, barrier]; WAITERS [place * BARRIERS + barrier]: how many wait, and their rows. DRY: rows.
+# [instruction * REASONS]. PIPE_KINDS [pipe, 2]: code of its stall reason, depth of its queue. BOARDS: scoreboards by row.
+# GROUPS [row, group]: landing times, a ring. SUB_ROWS [sub-partition]: rows of its warps, oldest first. PIPES, QUEUES by
+# sub-partition * pipes + pipe. AGENDAS by SM * items + item. CODE_READY [sm, block]. ARRIVED [place * BARRIERS + barrier,
+# warp]: lanes; NEEDED [place, barrier]; WAITERS [place * BARRIERS + barrier]: how many wait, and their rows. DRY: rows.
 (
     ENTRIES, PLACES, STALLS, PIPE_KINDS, OPTIONS, SIGNALS, WARPS, BOARDS, GROUPS, SUBS, SUB_ROWS, PIPES, QUEUES, SMS, AGENDAS,
     FREE_PLACES, CODE_READY, CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT,
@@ -116,13 +116,13 @@ def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.in
     """Entries as rows, and the scoreboard entries that they name."""
     rows = np.zeros((len(entries), ENTRY), np.int64)
     places: list[int] = []
-    for row, entry in zip(rows, entries, strict=True):
+    for packed, entry in zip(rows, entries, strict=True):
         reads = tuple(dict.fromkeys(entry.reads))
-        row[:] = (
+        packed[:] = (
             entry.free, len(places), len(reads), len(places) + len(reads), len(entry.writes), entry.counts, entry.order,
-            entry.source, entry.source_latency, entry.guard, entry.slots, entry.result, entry.after, entry.jump, entry.jump_back, entry.pipe,
-            entry.other, entry.busy, entry.port, entry.stage, entry.lane_ticks, entry.unit, entry.block, entry.cached,
-            entry.fewest_wavefronts, entry.parts, entry.special, entry.keep_groups,
+            entry.source, entry.source_latency, entry.guard, entry.slots, entry.result, entry.after, entry.jump,
+            entry.jump_back, entry.pipe, entry.other, entry.busy, entry.port, entry.stage, entry.lane_ticks, entry.unit,
+            entry.block, entry.cached, entry.fewest_wavefronts, entry.parts, entry.special, entry.keep_groups,
         )  # fmt: skip
         places += [*reads, *entry.writes]
     return rows, np.array(places or [0], np.int32)
