@@ -18,6 +18,7 @@ from tcsim.bundle import Argument, Bundle, decode, load_bundle, parse_argument
 from tcsim.device import Device
 from tcsim.errors import TcsimError
 from tcsim.module import Function, RawModule, RoundingWarning
+from tcsim.profiler import active_profiler
 
 __all__ = ["LaunchOptions", "PreparedLaunch", "outputs_summary", "prepare", "target_bundle"]
 
@@ -84,7 +85,7 @@ def prepare(target: str, options: LaunchOptions) -> PreparedLaunch:
         if bundle.outputs:
             bundle.ptx_text()  # the recorded PTX, or an error
         module = RawModule(path=bundle.ptx_path, fmad=bundle.fmad and options.fmad)
-        if options.machine and options.fmad:
+        if (options.machine or active_profiler() is not None) and options.fmad:  # what is timed is machine code, too
             for listing in bundle.listing_paths:
                 module.attach_listing(listing)
         with warnings.catch_warnings():
