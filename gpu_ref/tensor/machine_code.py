@@ -1,4 +1,4 @@
-"""What ptxas makes of each dense matrix instruction on each architecture, to ``isa/tensor/machine_code.toml``.
+"""What ptxas makes of each matrix instruction on each architecture, to ``isa/tensor/machine_code.toml``.
 
 Needs ptxas and nvdisasm, but no GPU; run from the root of the checkout::
 
@@ -18,8 +18,10 @@ import isa.tensor
 from gpu_ref.tensor.kernels import form_ptx
 from isa.errors import TcsimError
 from isa.sass.toolchain import AssemblerError, ptxas_version, required, run_ptxas
-from isa.tensor import MMA_FORMS, WMMA_FORMS, MmaForm
+from isa.tensor import MMA_FORMS, SPARSE_FORMS, WMMA_FORMS, MmaForm
+from isa.tensor.plans import register_counts
 from isa.tensor.rules import ARCHITECTURES
+from isa.tensor.scaled_forms import KIND_FORMS
 
 __all__ = ["machine_code", "main"]
 
@@ -32,12 +34,14 @@ def machine_code(form: MmaForm, sm: int) -> str | None:
     """The machine instructions of one matrix instruction, such as ``12 F2FP, 2 HMMA.16816.F32, 4 FADD``; None where ptxas has
     no such architecture. Moves, addresses and integer additions are left out. Raises AssemblerError."""
     ptxas, nvdisasm = required("ptxas"), required("nvdisasm")
-    text = re.sub(r"\.target sm_\w+", f".target sm_{sm}", form_ptx(form))
+    target = f"sm_{sm}a" if form.kind else f"sm_{sm}"
+    text = _single(form) if form.kind or form.is_sparse else form_ptx(form)
+    text = re.sub(r"\.target sm_\w+", f".target {target}", text)
     with tempfile.TemporaryDirectory() as folder:
         source, cubin = Path(folder) / "form.ptx", Path(folder) / "form.cubin"
         source.write_text(text)
         try:
-            run_ptxas(ptxas, source, cubin, f"sm_{sm}")
+            run_ptxas(ptxas, source, cubin, target)
         except AssemblerError as problem:
             if "is not defined for option" in str(problem) or "Unsupported" in str(problem):
                 return None
@@ -49,11 +53,32 @@ def machine_code(form: MmaForm, sm: int) -> str | None:
     return ", ".join(words) + (" (a subroutine)" if "CALL" in listing else "")
 
 
+def _single(form: MmaForm) -> str:
+    """A kernel around one sparse or block-scaled instruction, whose operands it loads."""
+    counts = register_counts(form)
+    names = {x: [f"{x}{i}" for i in range(counts[x])] for x in "abcd"}
+    opcode = str(form).replace(".sync.", ".sync.aligned.")
+    if form.kind:
+        opcode = opcode.replace("mma.sp.", "mma.sp::ordered_metadata.")
+    operands = ["{" + ", ".join(names[x]) + "}" for x in "dabc"]
+    scalars = ["e"] * form.is_sparse + ["sa", "sb"] * bool(form.scale_vec)
+    operands += ["e, 0"] * form.is_sparse + ["sa, {0, 0}, sb, {0, 0}"] * bool(form.scale_vec)
+    given = [*(r for x in "abc" for r in names[x]), *scalars]
+    lines = [f".reg .b32 {', '.join([*given, *names['d']])}; .reg .b64 p; .reg .b32 lane;"]
+    lines += ["ld.param.u64 p, [at];", "mov.u32 lane, %laneid;", "mad.wide.u32 p, lane, 4, p;"]
+    lines += [f"ld.global.b32 {name}, [p+{128 * i}];" for i, name in enumerate(given)]
+    lines += [f"{opcode} {', '.join(operands)};"]
+    lines += [f"st.global.b32 [p+{128 * i}], {name};" for i, name in enumerate(names["d"])]
+    body = "\n".join(lines)
+    return f".version 8.7\n.target sm_80\n.address_size 64\n.visible .entry k(.param .u64 at) {{\n{body}\nret;\n}}\n"
+
+
 def _rows(form: MmaForm) -> list[tuple[list[int], str]]:
     """Architectures with the same code, together."""
     rows: list[tuple[list[int], str]] = []
     for sm in ARCHITECTURES:
-        code = machine_code(form, sm) if sm >= form.sm else None
+        exists = sm == form.sm if form.kind else sm >= form.sm
+        code = machine_code(form, sm) if exists else None
         if code is None:
             continue
         same = next((sms for sms, other in rows if other == code), None)
@@ -68,11 +93,11 @@ def main() -> int:
     """Write the table. Returns 2 where ptxas or nvdisasm is missing."""
     try:
         lines = [
-            "# What ptxas makes of each dense mma and wmma instruction; written by python -m gpu_ref.tensor.machine_code.",
+            "# What ptxas makes of each mma, mma.sp and wmma instruction; written by python -m gpu_ref.tensor.machine_code.",
             "# Moves, addresses and integer additions are left out.",
             f'source = "ptxas {ptxas_version(required("ptxas"))}"',
         ]
-        for form in (*MMA_FORMS, *WMMA_FORMS):
+        for form in (*MMA_FORMS, *SPARSE_FORMS, *WMMA_FORMS, *KIND_FORMS):
             lines += ["", f'["{form}"]', *(f'"{" ".join(map(str, sms))}" = "{code}"' for sms, code in _rows(form))]
             print(lines[-1], file=sys.stderr)
     except TcsimError as problem:
