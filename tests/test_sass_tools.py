@@ -139,6 +139,26 @@ def test_sass_tells_users_mistakes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "an architecture such as sm_90" in capsys.readouterr().err
 
 
+def test_machine_instructions_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["isa", "list", "--sass", "HMMA"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2  # dense and sparse
+    assert all(line.startswith("tensor   HMMA") for line in lines)
+    assert main(["isa", "show", "IMAD.WIDE.U32"]) == 0
+    shown = capsys.readouterr().out
+    assert "Multiply and add the whole product to a pair of registers" in shown
+    assert "pipe: fma (multiply-add unit)" in shown
+    assert main(["isa", "show", "LDG"]) == 0
+    assert "memory: load (global)" in capsys.readouterr().out
+
+
+def test_unknown_machine_instructions_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["isa", "show", "HMMX"]) == 2
+    assert "unknown machine instruction 'HMMX'; nearest: " in capsys.readouterr().err
+    assert main(["isa", "show", "IADD3.SAT"]) == 2
+    assert "IADD3 is known, but not with these modifiers. It is executed as" in capsys.readouterr().err
+
+
 def test_verify_compares_all_three(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With the listing that the bundle holds: NVIDIA's tools are not needed."""
     monkeypatch.setattr(toolchain, "_candidates", lambda tool: iter(()))

@@ -24,6 +24,7 @@ from isa.tensor.rules import ARCHITECTURES
 from isa.tensor.scaled_forms import KIND_FORMS
 from isa.tensor.wgmma_forms import WGMMA_FORMS
 from tcsim.arch import arch_names, find_arch, find_timing
+from tcsim.cli.machine_opcodes import is_machine_opcode, list_opcodes, show_opcode
 from tcsim.numerics.describe import arithmetic_lines, machine_code, status_letters
 from tcsim.numerics.instructions import find_form_by_name, nearest_names
 from tcsim.numerics.support_page import BADGES, first_target, support_page
@@ -42,6 +43,7 @@ def list_(
     operand: Annotated[str, typer.Option("--type", help="tensor-core forms with operands of this type, such as s8")] = "",
     missing: Annotated[bool, typer.Option("--missing", help="what the PTX ISA has and tcsim does not execute")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="the support matrix as a page of docs/")] = False,
+    sass: Annotated[bool, typer.Option("--sass", help="machine instructions, with the unit that executes each")] = False,
 ) -> None:
     """Every instruction form that tcsim executes, and how it is known: {..} may be left out, <..> is a choice.
 
@@ -51,7 +53,11 @@ def list_(
     if markdown:
         typer.echo(support_page(), nl=False)
         return
-    if missing:
+    if sass:
+        lines = list(list_opcodes(text))
+        shown = len(lines)
+        typer.echo("\n".join(lines), nl=bool(lines))
+    elif missing:
         shown = _list_missing(text)
     else:
         shown = _list_tensor_forms(text, operand) if operand else _list_instructions(text)
@@ -93,10 +99,13 @@ def _list_tensor_forms(text: str, operand: str) -> int:
 
 @app.command()
 def show(
-    opcode: Annotated[str, typer.Argument(help="a base opcode (mma) or a form (add.ftz.f32, mma.m16n8k16.f32.f16.f16.f32)")],
+    opcode: Annotated[str, typer.Argument(help="a base opcode (mma), a form (add.ftz.f32) or a machine instruction (HMMA)")],
 ) -> None:
     """What an instruction does: syntax, operands, where it exists, its arithmetic and how that is known, timing."""
     opcode = opcode.strip().removesuffix(";")
+    if is_machine_opcode(opcode):
+        typer.echo("\n".join(show_opcode(opcode)))
+        return
     form = find_form_by_name(opcode)
     if form is not None:
         _show_form(_registered(form), form)
