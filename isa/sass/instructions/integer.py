@@ -244,6 +244,16 @@ def imnmx3(a, b, c, e):
     return np.uint32(min(min(a, b), c) if e else max(max(a, b), c))
 
 
+@machine("VIMNMX3.{t}{relu} d:u32, a:u32, b:u32, c:u32, e:pred", pipe="alu", t=("U16x2", "S16x2"), relu=flag("RELU"))
+def imnmx3_pairs(a, b, c, e, *, t, relu):
+    """The least (where ``e`` holds) or greatest of each three 16-bit halves."""
+    if e:
+        r = EXTREME_X2["min", t](EXTREME_X2["min", t](a, b), c)
+    else:
+        r = EXTREME_X2["max", t](EXTREME_X2["max", t](a, b), c)
+    return relu_s16x2(r) if relu else r
+
+
 @machine("VIMNMX3.RELU d:u32, a:s32, b:s32, c:s32, e:pred", pipe="alu")
 def imnmx3_relu(a, b, c, e):
     """As VIMNMX3, but not below 0."""
