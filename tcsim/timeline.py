@@ -155,9 +155,7 @@ class Timeline(SilentObserver):
         sources: dict[tuple[Place, int], int] = {}
         for number, each in enumerate(sorted(a for a in self._accesses if here(a.place)), 1):
             name = names.get(each.pc, f"pc {each.pc}")
-            flow = number if (each.place, each.ready) in ends else 0
-            if flow:
-                sources[each.place, each.ready] = flow
+            flow = sources.setdefault((each.place, each.ready), number) if (each.place, each.ready) in ends else 0
             detail = f"{each.sectors} sectors" if each.sectors else f"{each.wavefronts} wavefronts"
             event = Slice(each.start, each.ready, f"{name}  {detail}", each.pc, flow)
             is_copy = name.startswith(("cp.async", "LDGSTS", "UBLKCP", "UTMALDG"))

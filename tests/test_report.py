@@ -223,7 +223,7 @@ def test_a_script_is_profiled(script: str, capsys: pytest.CaptureFixture[str]) -
     [
         (["--kernel-name", "nothing"], "no launch is left of 1 (of vector_add)"),
         (["--kernel-name", "regex:("], "--kernel-name 'regex:('"),
-        (["--page", "source"], "details or raw"),
+        (["--page", "other"], "details, raw or source"),
         (["--section", "Nothing"], "one of SpeedOfLight"),
         (["--metrics", "nothing"], "--metrics nothing"),
     ],

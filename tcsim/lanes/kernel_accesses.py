@@ -87,7 +87,7 @@ class SharedAccesses(Profiler):
     """
 
     def __init__(self, addresses_of: Callable[[Program, int], bool] = lambda program, pc: False) -> None:
-        super().__init__()
+        super().__init__(code="ptx")
         self._addresses_of = addresses_of
         self.found: list[SharedInstruction] = []
 
