@@ -84,6 +84,7 @@ class RawModule:
         self._variables: dict[str, ModuleVariables] = {}
         self._programs: dict[tuple[str, int], Program] = {}
         self._machine: dict[int, ModuleCode] = {}
+        self.kept_listings: Sequence[Path] = ()  # to attach when machine code is asked for
         self._only = listing
         self._machine_programs: dict[tuple[str, int], Program | None] = {}
 
@@ -201,6 +202,10 @@ class RawModule:
 
         key = (name, sm)
         if key not in self._machine_programs:
+            if sm not in self._machine:
+                for path in self.kept_listings:
+                    self.attach_listing(path)
+                self.kept_listings = ()
             code = self._machine.get(sm)
             if code is None:
                 code = self._machine[sm] = ModuleCode.assembled(self.tree, self.ptx, sm, fmad=bool(self.fmad))

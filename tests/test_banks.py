@@ -26,7 +26,7 @@ from tcsim.lanes.bank_text import access_text, wavefront_of
 from tcsim.lanes.expression import Expression, ExpressionError
 from tcsim.lanes.kernel_accesses import SharedAccesses, SharedInstruction
 from tcsim.lanes.remedies import RowPadding, Swizzle, find_remedies
-from tcsim.timing.issue import _fewest_wavefronts
+from tcsim.timing.issue import fewest_wavefronts as timing_fewest
 
 TRACES = Path(__file__).parents[1] / "traces"
 WIDTHS = (1, 2, 4, 8, 16)
@@ -153,7 +153,7 @@ def test_phases_of_wide_accesses() -> None:
 @pytest.mark.parametrize("kind, width, rows", [("load", w, 32) for w in WIDTHS] + [("matrix_load", 16, r) for r in (8, 16, 32)])
 def test_the_ideal_is_the_timing_models(kind: str, width: int, rows: int) -> None:
     access = MemoryAccess(kind, SHARED, width, 1, 1, rows=rows)
-    assert fewest_wavefronts(width, rows) == _fewest_wavefronts(access)
+    assert fewest_wavefronts(width, rows) == timing_fewest(access)
 
 
 @st.composite
@@ -284,7 +284,7 @@ def test_totals_are_the_hardwares(name: str) -> None:
 
 def test_totals_are_the_profiles() -> None:
     launch = prepare(str(TRACES / "gemm_f16_small"), LaunchOptions())
-    with tcsim.Profiler() as profiler:
+    with tcsim.Profiler(code="ptx") as profiler:
         launch.run()
     timed = {each.pc: each.wavefronts for each in profiler.launches[-1].instructions}
     for each in watched("gemm_f16_small"):

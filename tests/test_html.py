@@ -34,7 +34,7 @@ def observed() -> tuple[LaunchProfile, list[Track], Timeline]:
 
     launch = prepare(str(BUNDLE), LaunchOptions())
     timeline = Timeline(cycles=(3000, 6000))
-    with tcsim.Profiler([timeline]) as profiler:
+    with tcsim.Profiler([timeline], code="ptx") as profiler:
         launch.run()
     return profiler.launches[0], timeline.tracks(profiler.launches[0]), timeline
 

@@ -88,6 +88,8 @@ def prepare(target: str, options: LaunchOptions) -> PreparedLaunch:
         if (options.machine or active_profiler() is not None) and options.fmad:  # what is timed is machine code, too
             for listing in bundle.listing_paths:
                 module.attach_listing(listing)
+        elif options.fmad:
+            module.kept_listings = bundle.listing_paths  # should it be timed
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RoundingWarning)  # told below, as everything else is told here
             function = module.get_function(bundle.entry or _only_kernel(module, target))
