@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import tcsim
 from isa.tensor.matrix_descriptor import Descriptor, DescriptorError
-from tcsim.errors import KernelFault
+from tcsim.errors import KernelFault, LaunchError
 
 # 64 x 8 outputs of f16 ones in A by what the CTA has put into B: its own number plus one, 16 times over.
 KERNEL = """.version 8.0
@@ -110,6 +110,11 @@ def test_reserved_bits_of_a_descriptor_do_nothing() -> None:
     """As on an H200 (``wgmma_addresses.npz`` in ``traces/vectors``)."""
     reserved = 3 << 14 | 3 << 30 | 7 << 46 | 1023 << 52
     assert (run(Descriptor(0, 128, 256).encode() | reserved) == 16).all()
+
+
+def test_a_block_without_a_warpgroup_is_refused() -> None:
+    with pytest.raises(LaunchError, match=r"a block of 64 threads has no warpgroup\. Try a block of 128"):
+        run(threads=64)
 
 
 def test_descriptors_are_taken_apart_and_made() -> None:

@@ -7,8 +7,10 @@ from their seeds.
 from __future__ import annotations
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 import tcsim
-from gpu_ref.tensor import wgmma_fuzz
+from gpu_ref.tensor import wgmma_addresses, wgmma_fuzz, wgmma_record
 from gpu_ref.tensor.record import digest
 from gpu_ref.tensor.wgmma_addresses import PROBES, Probe, digest_of
 from gpu_ref.tensor.wgmma_inputs import Problems, problems, wgmma_classes
@@ -198,6 +200,16 @@ def test_fuzzing_explains_a_difference(name: str, monkeypatch: pytest.MonkeyPatc
     bits = {line.split()[0]: line.split()[1] for line in shown.split("  class")[0].splitlines()[1:] if line.strip()}
     assert bits["kernel"] == bits["exact"] != bits["GPU"]
     assert f"{tally.wrong[name]:>12,}" in tally.table()
+
+
+@pytest.mark.parametrize("tool", [wgmma_record, wgmma_addresses], ids=["record", "addresses"])
+def test_recording_without_a_gpu_says_what_is_missing(
+    tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert tool.main([str(tmp_path / "new")]) == 2
+    assert "needs CuPy" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
 
 
 def test_fuzzing_chooses_forms_of_any_size() -> None:

@@ -30,6 +30,11 @@ def dim3(value: Any, what: str) -> Dim3:
     numbers += [1] * (3 - len(numbers))
     return numbers[0], numbers[1], numbers[2]
 
+WARPGROUP = 128
+"""Threads of a warpgroup."""
+
+_WARPGROUP_OPCODES = ("wgmma.mma_async", "HGMMA", "QGMMA", "IGMMA", "BGMMA")
+
 
 def check_launch(program: Program, arch: Arch, grid: Dim3, block: Dim3, dynamic_shared: int, opted_in: int) -> None:
     """Raise LaunchError if the device cannot run this shape. ``opted_in`` is the kernel's max_dynamic_shared_size_bytes."""
@@ -43,6 +48,11 @@ def check_launch(program: Program, arch: Arch, grid: Dim3, block: Dim3, dynamic_
     threads = block[0] * block[1] * block[2]
     if threads > arch.limits.max_threads_per_cta:
         raise LaunchError(f"kernel {name}: {threads} threads per CTA, {arch.name} allows {arch.limits.max_threads_per_cta}")
+    if threads < WARPGROUP and any(opcode.startswith(_WARPGROUP_OPCODES) for opcode in program.opcodes):
+        raise LaunchError(
+            f"kernel {name} multiplies with wgmma, which four whole warps execute together (PTX ISA 9.7.15.1); a block of "
+            f"{threads} threads has no warpgroup. Try a block of {WARPGROUP}"
+        )
     _check_declared(program, block, threads)
     _check_shared(program, arch, dynamic_shared, opted_in)
 
