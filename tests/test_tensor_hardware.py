@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from gpu_ref.tensor import fuzz, record
 from gpu_ref.tensor.explain import differing, explain, find_dot
-from gpu_ref.tensor.inputs import FORMS, VERSION, classes, operands
+from gpu_ref.tensor.inputs import FORMS, VERSION, Operands, Registers, SparseOperands, classes, operands
 from gpu_ref.tensor.record import DIGESTED_WARPS, SEED, UNDEFINED_WARPS, digest, recorded_warps, undefined_operands
 from gpu_ref.tensor.replay import replay
+from gpu_ref.tensor.shrink import Place, shrink
 from gpu_ref.tensor.sparse_inputs import variant
 from isa.tensor import MMA_FORMS, RULES, SPARSE_FORMS, WMMA_FORMS, MmaForm, find_rule, make_plan, plans
 from isa.tensor.metadata import codes_of
@@ -174,3 +175,26 @@ def test_fuzzing_explains_a_difference(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert bits["kernel"] == bits["exact"] != bits["GPU"]
     assert "class edge, seed 1, batch 0, warp 0 of 4" in shown
     assert f"{tally.wrong[index]:>12,}" in tally.table()
+    assert 1 <= shown.split("  class")[0].count("  k=") < 16  # what does not matter has been left out
+
+
+SHRUNK = ["mma.sync.m16n8k16.row.col.f16.f16.f16.f16", "mma.sp.sync.m16n8k32.row.col.f32.bf16.bf16.f32"]
+
+
+@pytest.mark.parametrize("name", SHRUNK)
+def test_a_mismatch_is_made_small(name: str) -> None:
+    form = next(form for form in FORMS if str(form) == name)
+    inputs = operands(form, "near_one", 3, 0, 16)
+
+    def both(given: Operands | SparseOperands) -> tuple[Registers, Registers]:
+        return replay(make_plan(form, 80), given), replay(make_plan(form, 90), given)
+
+    got, expected = both(inputs)
+    warp, register, lane = np.argwhere(got != expected)[-1].tolist()
+    difference = int(got[warp, register, lane]) ^ int(expected[warp, register, lane])
+    found = Place(warp, register, lane, int(form.d == "f16" and difference & 0xFFFF == 0))
+    small, place = shrink(form, inputs, found, both)
+    a, b = both(small)
+    assert len(small.a) <= 8 and int(a[place[:3]]) != int(b[place[:3]])
+    dot = find_dot(form, small, a, *place)
+    assert sum(1 for x, y in zip(dot.a, dot.b, strict=True) if x and y) <= form.stored_k // 2

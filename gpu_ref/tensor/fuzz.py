@@ -34,6 +34,7 @@ from gpu_ref.tensor.explain import differing, explain, find_dot
 from gpu_ref.tensor.inputs import FORMS, Operands, Registers, SparseOperands, classes, operands
 from gpu_ref.tensor.record import run_form
 from gpu_ref.tensor.replay import replay
+from gpu_ref.tensor.shrink import Place, shrink
 from isa.errors import TcsimError
 from isa.tensor import MmaForm, make_plan
 
@@ -98,11 +99,22 @@ class Tally:
         self.wrong[task.form] += wrong
         for warp, register, lane in np.argwhere(got != expected)[: max(0, _SHOWN - before)].tolist():
             difference = int(got[warp, register, lane]) ^ int(expected[warp, register, lane])
-            upper = int(form.d == "f16" and difference & 0xFFFF == 0)
-            dots = [find_dot(form, inputs, d, warp, register, lane, upper) for d in (got, expected)]
+            place = Place(warp, register, lane, int(form.d == "f16" and difference & 0xFFFF == 0))
             where = f"class {task.case}, seed {task.seed}, batch {task.batch}, warp {warp} of {task.warps}"
-            self.shown.append(f"{explain(form, _SM, dots[0], dots[1].got)}\n  {where}")
+            self.shown.append(f"{self._explained(task.form, inputs, place)}\n  {where}")
             print(self.shown[-1], flush=True)
+
+    def _explained(self, number: int, inputs: Operands | SparseOperands, place: Place) -> str:
+        """The mismatch made small, as text."""
+        form = FORMS[number]
+        plan = make_plan(form, _SM)
+
+        def both(operands: Operands | SparseOperands) -> tuple[Registers, Registers]:
+            return run_form(self._handles[number], form, operands), replay(plan, operands)
+
+        small, place = shrink(form, inputs, place, both)
+        dots = [find_dot(form, small, d, *place) for d in both(small)]
+        return explain(form, _SM, dots[0], dots[1].got)
 
     def counts(self) -> dict[str, list[int]]:
         """Outputs and mismatches by the text of the form."""
