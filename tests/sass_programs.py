@@ -1,4 +1,5 @@
-"""Random PTX kernels of all types mixed, with branches, loops and guards: what machine code and PTX must agree on.
+"""Random PTX kernels of all types mixed, with branches, loops, guards, shared memory and exchange between lanes: what machine
+code and PTX must agree on.
 
 Left out is what ptxas 13.0 changes the value of, so that machine code rightly differs from PTX: the bits of NaNs (which NaN
 comes out of a float64 operation on several depends on the order of its operands, and a float32 NaN stays as it is where two
@@ -88,8 +89,11 @@ class _Kernel:
             f".visible .entry {self.name}(.param .u64 in, .param .u64 out)",
             "{",
             ".reg .b32 %r<40>; .reg .b64 %q<40>; .reg .b16 %h<40>; .reg .f32 %f<40>; .reg .f64 %d<40>; .reg .pred %p<40>;",
+            f".reg .b32 %u<3>; .shared .align 8 .b8 slots[{8 * THREADS}];",
             ".reg .b32 %t<9>; .reg .b64 %a<9>; .reg .pred %c<99>; .reg .f32 %s<1>;",
             "ld.param.u64 %a0, [in]; ld.param.u64 %a1, [out]; mov.u32 %t0, %tid.x; mov.u32 %t1, %ctaid.x;",
+            "mov.u32 %u2, slots; shl.b32 %u1, %t0, 2; add.u32 %u0, %u2, %u1; xor.b32 %u1, %u1, 132; add.u32 %u1, %u2, %u1;",
+            "shl.b32 %t2, %t0, 3; add.u32 %u2, %u2, %t2;",
             f"mad.lo.u32 %t0, %t1, {THREADS}, %t0; mul.wide.u32 %a2, %t0, {4 * WORDS}; add.u64 %a0, %a0, %a2;",
             f"mul.wide.u32 %a2, %t0, {4 * RESULTS}; add.u64 %a1, %a1, %a2;",
         ]
@@ -133,7 +137,10 @@ class _Kernel:
     def _block(self, operations: int, depth: int) -> None:
         while operations > 0:
             chance = self.rng.random()
-            if chance < 0.8 or depth == 2:
+            if depth == 0 and self.rng.random() < 0.08:
+                self.lines.append(self._exchange())
+                operations -= 1
+            elif chance < 0.8 or depth == 2:
                 self.lines.append(self._operation())
                 operations -= 1
             elif chance < 0.87:
@@ -147,6 +154,24 @@ class _Kernel:
                 size = min(operations, self.rng.randint(2, 8))
                 (self._branch if chance < 0.96 else self._loop)(size, depth)
                 operations -= size
+
+    def _exchange(self) -> str:
+        """What only all threads together can do: lanes, shared memory. (Where they have branched, they are apart.)"""
+        d, a = self._operand("r"), self._operand("r")
+        return self.rng.choice(
+            [
+                f"shfl.sync.bfly.b32 {d}, {a}, {self.rng.randint(0, 31)}, 31, -1;",
+                f"shfl.sync.up.b32 {d}, {a}, {self.rng.randint(0, 31)}, 0, -1;",
+                f"shfl.sync.idx.b32 {d}, {a}, {self._operand('r')}, 31, -1;",
+                f"vote.sync.ballot.b32 {d}, {self._operand('p')}, -1;",
+                f"vote.sync.any.pred {self._operand('p')}, {self._operand('p')}, -1;",
+                f"redux.sync.add.s32 {d}, {a}, -1;",
+                f"redux.sync.min.u32 {d}, {a}, -1;",
+                f"bar.sync 0; st.shared.b32 [%u0], {a}; bar.sync 0; ld.shared.b32 {d}, [%u1];",
+                f"bar.sync 0; st.shared.b64 [%u2], {self._operand('q')}; ld.shared.b64 {self._operand('q')}, [%u2];",
+                f"bar.sync 0; st.shared.b32 [%u0], 0; bar.sync 0; atom.shared.add.u32 {d}, [%u0], {a};",
+            ]
+        )
 
     def _branch(self, operations: int, depth: int) -> None:
         self.labels += 1

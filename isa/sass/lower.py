@@ -357,6 +357,8 @@ class _Writer:
             row[MEMBERS] = self._members(operands.get("members"))
             if item.instruction.opcode in ("WARPSYNC.COLLECTIVE", "WARPSYNC.EXCLUSIVE"):
                 row[EXTRA] = 1
+            elif item.instruction.base == "WARPSYNC" and row[MEMBERS] >= 0:
+                row[EXTRA] = 2
         elif control == "branch_any":
             row[MEMBERS] = self._constant(0, 1)
         elif control == "jump":

@@ -96,6 +96,19 @@ def _meet_waiting(table, w, live):
 
 
 @compiled
+def _issues_again(table, row, base, w, g, executing, here):
+    """Whether a WARPSYNC is to be issued a second time, for the same lanes: once where their masks differ, as on an H200 (by
+    ``smsp__inst_executed`` and ``smsp__thread_inst_executed``). What a group that runs awaits is free to remember that in."""
+    same, _ = _alike(as_u32(base + row[MEMBERS]), executing)
+    awaits = as_u32(table[T_AWAITS] + 128 * w)
+    if same == executing or awaits[g] == np.uint32(here + 1):
+        awaits[g] = np.uint32(0)
+        return False
+    awaits[g] = np.uint32(here + 1)
+    return True
+
+
+@compiled
 def _converge(table, row, base, w, g, executing, live):
     """The ``executing`` lanes of group ``g`` come to a place of convergence. Those that are complete go on, others wait.
 
@@ -104,6 +117,8 @@ def _converge(table, row, base, w, g, executing, live):
     """
     mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
     here = np.int64(pc[g])
+    if row[EXTRA] == 2 and _issues_again(table, row, base, w, g, executing, here):
+        return
     apart = row[EXTRA] == 1
     todo = executing
     while todo:
