@@ -46,9 +46,10 @@ class RawModule:
     together). options: for NVRTC. name_expressions: C++ names of template instances, by which ``get_function`` then finds them,
     as in CuPy. fmad: contract multiplies and adds as ptxas does by default; ``"oracle"``: the same, and compare with the
     machine code that an installed ptxas makes of each kernel when it is fetched (TcsimError lists what differs, or says that
-    ptxas or nvdisasm is missing). A RoundingWarning names the operations of a kernel whose last bits are a guess. Raises
-    PtxSyntaxError for text outside the PTX grammar, UnsupportedError with everything unsupported if none of its kernels can run
-    (if some can, an UnsupportedWarning lists the rest).
+    ptxas or nvdisasm is missing). A RoundingWarning names the operations of a kernel whose last bits are a guess.
+    enable_cooperative_groups: launch with all CTAs resident at once, as grid barriers need it. Raises PtxSyntaxError for text
+    outside the PTX grammar, UnsupportedError with everything unsupported if none of its kernels can run (if some can, an
+    UnsupportedWarning lists the rest).
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class RawModule:
         backend: str = "nvrtc",
         fmad: bool | Literal["oracle"] = True,
         name_expressions: Sequence[str] | None = None,
+        enable_cooperative_groups: bool = False,
     ) -> None:
         if (code is None) == (path is None):
             raise TcsimError("RawModule takes either code= or path=")
@@ -79,6 +81,7 @@ class RawModule:
         where = " + ".join(filter(None, paths)) or None
         self.ptx = compiled[0] if len(compiled) == 1 else link(compiled, [p or f"module {n}" for n, p in enumerate(paths, 1)])
         self.fmad = fmad
+        self.cooperative = enable_cooperative_groups
         self.tree = parse(self.ptx, path=where)
         self.unsupported = self._scan()
         self._variables: dict[str, ModuleVariables] = {}
@@ -345,8 +348,9 @@ class Function:
         check_launch(program, device.arch, grid3, block3, int(shared_mem), self.max_dynamic_shared_size_bytes)
         cluster3 = cluster_extents(program, device.arch, grid3, None if cluster is None else dim3(cluster, "cluster"))
         loaded = self._load(device, program)
+        cooperative = self.module.cooperative
         self.instructions = run(
-            Launch(loaded, device, grid3, block3, tuple(args), int(shared_mem), cluster3, self._unset)
+            Launch(loaded, device, grid3, block3, tuple(args), int(shared_mem), cluster3, self._unset, cooperative)
         )
 
     def _unset(self) -> Tracked:

@@ -38,7 +38,10 @@ INSISTING = 1 << 10
 
 
 class Geometry:
-    """The shape of a launch: grid and block extents, dynamic shared memory in bytes, extents of a cluster in CTAs."""
+    """The shape of a launch: grid and block extents, dynamic shared memory in bytes, extents of a cluster in CTAs.
+
+    ``workspace``: the device address of what a cooperative launch's grid barriers need, 0 for any other launch.
+    """
 
     def __init__(self, grid: Dim3, block: Dim3, dynamic_shared: int, cluster: Dim3 | None = None) -> None:
         self.grid, self.block, self.dynamic_shared = grid, block, dynamic_shared
@@ -49,6 +52,7 @@ class Geometry:
         self.threads = block[0] * block[1] * block[2]
         self.warps = -(-self.threads // 32)
         self.ctas = grid[0] * grid[1] * grid[2]
+        self.workspace = 0
 
     def cta_index(self, number: int) -> Dim3:
         """The (x, y, z) of a CTA given by its number in launch order, x fastest."""
@@ -152,6 +156,9 @@ class CtaSlot:
             "cluster_ctarank": self.rank,
             "cluster_nctarank": geometry.cluster_size,
             "is_explicit_cluster": 0xFFFF_FFFF if geometry.is_clustered else 0,  # a predicate
+            # Where cooperative groups look for their workspace (driver_abi.h of CUDA 13).
+            "envreg1": geometry.workspace >> 32,
+            "envreg2": geometry.workspace & 0xFFFF_FFFF,
         }
         place = _unfold(self.rank, cluster)
         for axis, number in zip("xyz", range(3), strict=True):

@@ -109,7 +109,10 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
     if status == machine.BAD_MBARRIER:
         return machine.FAULT_NAMES[status], _bad_mbarrier(ctx), (lane,), None
     if status == machine.TRAP:
-        return "TRAP", "the kernel executed trap (often an assertion that failed)", (lane,), None
+        detail = "the kernel executed trap (often an assertion that failed)"
+        if "envreg1" in slot.loaded.program.specials and not slot.geometry.workspace:
+            detail += ". A grid barrier traps unless the launch is cooperative: RawModule(..., enable_cooperative_groups=True)"
+        return "TRAP", detail, (lane,), None
     if status == machine.BAD_OPERAND and slot.loaded.program.opcodes[_pc(slot)].startswith("mma."):
         return "BAD OPERAND", _bad_metadata(ctx), (lane,), None
     everyone = tuple(x for x in range(32) if int(slot.arrays.live[warp]) >> x & 1)

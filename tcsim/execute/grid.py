@@ -18,23 +18,31 @@ from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
 
-__all__ = ["run_grid"]
+__all__ = ["SHORT_TURN", "TURN", "run_grid"]
 
 TURN = 1 << 22
 """Warp instructions a CTA runs before another gets a turn."""
+
+SHORT_TURN = 1 << 13
+"""The same where all CTAs are resident anyway, because they wait for each other."""
 
 PATIENT_ROUNDS = 4
 """Rounds of turns without a CTA finishing before looking for an endless loop."""
 
 
 def run_grid(
-    make_cluster: Callable[[], Cluster], clusters: int, resident: int, progress: Callable[[int, int], None] | None = None
+    make_cluster: Callable[[], Cluster],
+    clusters: int,
+    resident: int,
+    progress: Callable[[int, int], None] | None = None,
+    turn: int = TURN,
 ) -> int:
-    """Run all clusters. ``make_cluster`` provides slots for one, ``resident`` is how many the device holds at once.
+    """Run all clusters. ``make_cluster`` provides slots for one, ``resident`` is how many the device holds at once,
+    ``turn`` how many warp instructions one runs before another gets a turn.
 
     Returns the warp instructions executed. Raises KernelFault or DeadlockError.
     """
-    return _Run(make_cluster, clusters, resident, progress).run()
+    return _Run(make_cluster, clusters, resident, progress, turn).run()
 
 
 class _Run:
@@ -44,8 +52,10 @@ class _Run:
         clusters: int,
         resident: int,
         progress: Callable[[int, int], None] | None,
+        turn: int,
     ) -> None:
         self.make_cluster, self.clusters, self.resident, self.progress = make_cluster, clusters, max(1, resident), progress
+        self.turn = turn
         self.free: list[Cluster] = []
         self.running: deque[Cluster] = deque()
         self.numbers: Iterator[int] = iter(range(clusters))
@@ -74,7 +84,7 @@ class _Run:
         return self.instructions
 
     def _turn(self, cluster: Cluster) -> None:
-        status, slot = cluster.run(TURN)
+        status, slot = cluster.run(self.turn)
         if status == Outcome.PAUSED:
             self.running.append(cluster)
         elif status == Outcome.DONE:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tcsim.check.active import active_checker
 from tcsim.device import Device
+from tcsim.errors import LaunchError
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot, Geometry
-from tcsim.execute.grid import run_grid
+from tcsim.execute.grid import SHORT_TURN, TURN, run_grid
 from tcsim.execute.loader import LoadedProgram
 from tcsim.launch.arguments import pack_arguments
 from tcsim.launch.banks import complete_banks
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "run"]
 
 Dim3 = tuple[int, int, int]
+_WORKSPACE_BYTES = 256  # two words are used: a size and the barrier's counter (driver_abi.h of CUDA 13)
 
 
 @dataclass(frozen=True)
 class Launch:
     """One launch, its shape checked. ``shared_mem``: dynamic shared memory in bytes. ``cluster``: extents of a cluster, or
-    None. ``unset``: finds the registers that the kernel may read before it writes them.
+    None. ``unset``: finds the registers that the kernel may read before it writes them. ``cooperative``: all CTAs are resident
+    at once, so that they may wait for each other.
     """
 
     loaded: LoadedProgram
@@ -40,10 +44,14 @@ class Launch:
     shared_mem: int
     cluster: Dim3 | None = None
     unset: Callable[[], Tracked] | None = None
+    cooperative: bool = False
 
 
 def run(launch: Launch) -> int:
-    """Run a launch, timed if a profiler is active, else checked if a checker is; returns the warp instructions executed."""
+    """Run a launch, timed if a profiler is active, else checked if a checker is; returns the warp instructions executed.
+
+    Raises LaunchError for a cooperative one whose CTAs do not fit.
+    """
     program = launch.loaded.program
     parameters = pack_arguments(program.name, program.parameters, program.param_size, launch.args, launch.device)
     geometry = Geometry(launch.grid, launch.block, launch.shared_mem, launch.cluster)
@@ -68,9 +76,30 @@ def run(launch: Launch) -> int:
 
     profiler, checker = active_profiler(), active_checker()
     resident = max(1, residency.ctas * sms // geometry.cluster_size)
-    with running(program.name) as progress:
+    with _grid_workspace(launch, geometry, residency.ctas * sms), running(program.name) as progress:
         if profiler is not None:
             return profiler.run(launch, geometry, parameters, residency, progress)
         if checker is not None:
             return checker.run(launch, geometry, parameters, resident, progress)
-        return run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress)
+        turn = SHORT_TURN if launch.cooperative else TURN
+        return run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress, turn)
+
+
+@contextmanager
+def _grid_workspace(launch: Launch, geometry: Geometry, most: int) -> Iterator[None]:
+    """The memory that grid barriers count in, during a cooperative launch. ``most``: CTAs that the device holds at once."""
+    if not launch.cooperative:
+        yield
+        return
+    if geometry.ctas > most:
+        raise LaunchError(
+            f"kernel {launch.loaded.program.name}: a cooperative launch of {geometry.ctas:,} CTAs, but {launch.device.name} "
+            f"holds {most:,} of these at once, and a grid barrier waits for all. Try fewer CTAs "
+            "(cudaErrorCooperativeLaunchTooLarge)"
+        )
+    allocation = launch.device.memory.allocate(_WORKSPACE_BYTES)
+    geometry.workspace = allocation.start
+    try:
+        yield
+    finally:
+        launch.device.memory.free(allocation)
