@@ -1,7 +1,7 @@
-"""``python -m gpu_ref record SUITE --out DIR``, ``python -m gpu_ref verify BUNDLE...``, on a machine with a GPU,
-``python -m gpu_ref bench --out FILE.toml`` to measure it, ``python -m gpu_ref fuzz --form WORD`` to run new operands on GPU and
-simulator side by side; ``python -m gpu_ref sweep`` on any machine; and ``python -m gpu_ref contraction FILE.ptx`` where there
-are ptxas and nvdisasm.
+"""``python -m gpu_ref record SUITE --out DIR``, ``python -m gpu_ref verify BUNDLE...``, on a machine with a GPU, ``python -m
+gpu_ref bench --out FILE.toml`` to measure it, ``python -m gpu_ref fuzz --form WORD`` to run new operands on GPU and simulator
+side by side; ``python -m gpu_ref sweep`` and ``python -m gpu_ref correlate`` on any machine; and ``python -m gpu_ref
+contraction FILE.ptx`` where there are ptxas and nvdisasm.
 
 Exit codes: 0 well, 1 a mismatch or a launch that could not be recorded, 2 a user's error (a GPU that is not there included).
 """
@@ -17,6 +17,7 @@ from isa.errors import TcsimError
 
 from . import fuzz
 from .bench.command import add_arguments, run
+from .correlation import command as correlation
 from .recording import compare, replay
 from .scalar import sweep
 from .suites import record_suite, work
@@ -49,6 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("bench", help="measure the machine: latencies, intervals, caches, bandwidth, launches")
     add_arguments(command)
 
+    command = commands.add_parser("correlate", help="compare predicted metrics with recorded ones (no GPU needed)")
+    correlation.add_arguments(command)
+
     command = commands.add_parser("sweep", help="check every operand of an instruction against recorded hashes (no GPU needed)")
     sweep.add_arguments(command)
 
@@ -74,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _contraction(options)
         if options.command == "bench":
             return run(options)
+        if options.command == "correlate":
+            return correlation.run(options)
         if options.command == "sweep":
             return sweep.run(options)
         if options.command == "fuzz":

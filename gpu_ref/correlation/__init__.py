@@ -1,0 +1,1 @@
+"""How well predicted metrics agree with those that Nsight Compute recorded: ``python -m gpu_ref correlate``."""
