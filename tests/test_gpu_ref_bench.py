@@ -419,3 +419,15 @@ def test_failures_do_not_take_the_others_with_them(tmp_path: Path, capsys: pytes
     assert read["launch"]["overhead"]["one_launch"] == 1.0 and read["launch"]["registers"]["grid_132"] > 0
     assert len(read["provenance"]["failed"]) == len(failures) == (3 if find_ptxas() else 2)
     assert "FAILED control.loop" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(find_ptxas() is None, reason="needs ptxas")
+def test_the_model_can_be_measured_like_a_gpu(tmp_path: Path, traces: Path) -> None:
+    """Shared memory is as slow in the model as on the H200 from which its number comes."""
+    out = tmp_path / "model.toml"
+    assert main(["bench", "--simulate", "h200", "--only", "shared.lds_32_latency", "--out", str(out)]) == 0
+    model, card = (tomllib.loads(path.read_text()) for path in (out, traces / "bench" / "h200.toml"))
+    assert model["provenance"]["gpu"] == "tcsim's model of h200"
+    for name, value in card["shared"]["lds_32_latency"].items():
+        if isinstance(value, float):
+            assert model["shared"]["lds_32_latency"][name] == pytest.approx(value, rel=0.08, abs=1.5)

@@ -23,7 +23,7 @@ from .families import FAMILIES, select
 from .gpu import BenchError, Benchmark, Built, CudaGpu, build, temporary_folder
 from .machine_code import port_cycles, timed_loop
 from .results import Outcome, write_raw, write_toml
-from .workers import isolated, work
+from .workers import isolated, measure, work
 
 __all__ = ["add_arguments", "main", "run", "run_benchmarks"]
 
@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--assemble", action="store_true", help="only assemble the kernels and check their machine code (no GPU)"
     )
     parser.add_argument("--arch", default="sm_90", help="with --assemble: the target")
+    parser.add_argument("--simulate", metavar="DEVICE", help="measure tcsim's model of this device instead of a GPU (slow)")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
 
 
@@ -65,11 +66,29 @@ def run(options: argparse.Namespace) -> int:
     if not options.out:
         raise BenchError("say where the numbers go: --out FILE.toml")
     benchmarks = select(options.only)
-    provenance = _provenance(require_cupy())
-    failures = run_benchmarks(benchmarks, Path(options.out), provenance, options.seconds)
+    if options.simulate:
+        provenance: dict[str, object] = {"gpu": f"tcsim's model of {options.simulate}", "clocks_before": "as assumed"}
+        runner: Runner = _simulation(options.simulate)
+    else:
+        provenance, runner = _provenance(require_cupy()), isolated
+    failures = run_benchmarks(benchmarks, Path(options.out), provenance, options.seconds, runner)
     if options.compare:
         print(table(compare(read_measured(Path(options.out)), Path(options.compare))))
     return 1 if failures else 0
+
+
+def _simulation(device: str) -> Runner:
+    """Runs benchmarks on tcsim, one after the other in this process."""
+    from .simulated import SimulatedGpu
+
+    def run_all(
+        benchmarks: Sequence[Benchmark], images: dict[tuple[str, str], Path], folder: Path
+    ) -> Iterator[tuple[Benchmark, Outcome | str]]:
+        gpu = SimulatedGpu(device)
+        for benchmark in benchmarks:
+            yield benchmark, measure(gpu, benchmark, images[benchmark.key])
+
+    return run_all
 
 
 def _clocks() -> str:
