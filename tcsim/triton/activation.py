@@ -42,9 +42,9 @@ _replaced: _Replaced | None = None
 def activate(device: str | Device = "h200", *, target: str | int | None = None) -> Device:
     """Run all Triton launches from now on in tcsim, and make ``device`` current; returns it.
 
-    ``target``: compile for another architecture than the device's own, such as ``"sm_80"`` on an H200 for kernels whose sm_90
-    code uses what is not simulated yet (wgmma, TMA). Calling it again changes the device. Raises TcsimError if Triton is
-    missing, too old or in interpreter mode, DeviceError for an unknown device or a target that it cannot run.
+    ``target``: compile for another architecture than the device's own, such as ``"sm_80"`` on an H200, to compare the two.
+    Calling it again changes the device. Raises TcsimError if Triton is missing, too old or in interpreter mode, DeviceError for
+    an unknown device or a target that it cannot run.
     """
     global _replaced
     _require_triton()

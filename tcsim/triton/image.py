@@ -10,7 +10,7 @@ from tcsim.module import Function, RawModule
 
 __all__ = ["Image"]
 
-_LATER = re.compile(r"^(wgmma|cp\.async\.bulk|mbarrier|fence\.proxy|stmatrix|setmaxnreg|tensormap|tcgen05|elect)\b")
+_LATER = re.compile(r"^(tcgen05|clusterlaunchcontrol|cp\.async\.bulk)\b")
 
 
 class Image:
@@ -40,6 +40,6 @@ class Image:
         if not found or self.device.arch.sm < 90:
             return what
         return (
-            f"{what}, uses {', '.join(found)}, which tcsim does not simulate yet. Compile for an architecture without them: "
-            f"tcsim.triton.activate({self.device.name!r}, target='sm_80'), or activate('a100')\n{self.name}"
+            f"{what}, uses {', '.join(found)}, which tcsim does not simulate. Compile for an architecture without them: "
+            f"tcsim.triton.activate({self.device.name!r}, target='sm_80'), or activate('h200')\n{self.name}"
         )

@@ -12,6 +12,7 @@ from isa.lower.ir import Parameter
 from tcsim.array import ndarray
 from tcsim.device import Device
 from tcsim.errors import KernelFault, LaunchError
+from tcsim.triton.descriptors import Descriptor
 from tcsim.triton.image import Image
 from tcsim.triton.staging import Buffer, Staging, find_buffer
 from tcsim.triton.tensors import DeviceTensor
@@ -30,7 +31,7 @@ class Launcher:
         arg_names = src.fn.arg_names if hasattr(src, "fn") else ()
         self.names = [arg_names[key] if isinstance(key, int) and key < len(arg_names) else str(key) for key in self.signature]
         self.metadata = metadata
-        _require_supported(metadata)
+        self.ctas = int(getattr(metadata, "num_ctas", 1))
 
     def __call__(
         self,
@@ -61,8 +62,11 @@ class Launcher:
             function = image.function(bool(self.metadata.enable_fp_fusion))
             function.max_dynamic_shared_size_bytes = self.metadata.shared
             try:
-                block = self._parameters(image, function.program.parameters, staging, math.prod(grid), values)
-                function(grid, 32 * self.metadata.num_warps, block, shared_mem=self.metadata.shared)
+                programs = math.prod(grid)
+                block = self._parameters(image, function.program.parameters, staging, programs * self.ctas, values)
+                grid = (grid[0] * self.ctas, *grid[1:])  # a program takes a cluster
+                cluster = (self.ctas, 1, 1) if self.ctas > 1 else None
+                function(grid, 32 * self.metadata.num_warps, block, shared_mem=self.metadata.shared, cluster=cluster)
                 staging.store()
             except KernelFault as fault:
                 raise _with_argument(fault, device, staging) from None
@@ -70,18 +74,22 @@ class Launcher:
                 staging.release()
 
     def _parameters(
-        self, image: Image, parameters: Sequence[Parameter], staging: Staging, programs: int, values: tuple[Any, ...]
+        self, image: Image, parameters: Sequence[Parameter], staging: Staging, ctas: int, values: tuple[Any, ...]
     ) -> list[bytes]:
-        """The bytes of each kernel parameter, after copying host arguments to the device."""
+        """The bytes of each kernel parameter, after copying host arguments to the device. ``ctas``: of the launch."""
         arguments = list(self._flat(image, values))
         located = [_locate(value, name, image.device) for _, value, name in arguments]
         staging.load([buffer for _, buffer in located if buffer is not None])
         packed = []
-        for (kind, _, name), (value, buffer), parameter in zip(arguments, located, parameters, strict=False):
-            packed.append(_scalar(kind, value if buffer is None else staging.address(value), parameter, name))
-        # Triton appends pointers to scratch memory, of these sizes for each program.
+        for (kind, given, name), (value, buffer), parameter in zip(arguments, located, parameters, strict=False):
+            passed = value if buffer is None else staging.address(value)
+            if isinstance(given, Descriptor):
+                packed.append(given.encode(int(passed), name))
+            else:
+                packed.append(_scalar(kind, passed, parameter, name))
+        # Triton appends pointers to scratch memory, of these sizes for each CTA.
         for size, parameter in zip(("global_scratch_size", "profile_scratch_size"), parameters[len(packed) :], strict=False):
-            address = staging.scratch(programs * getattr(self.metadata, size, 0))
+            address = staging.scratch(ctas * getattr(self.metadata, size, 0))
             packed.append(_scalar("*", address, parameter, parameter.name))
         return packed
 
@@ -90,27 +98,20 @@ class Launcher:
         if len(values) != len(self.names):
             names = ", ".join(self.names)
             raise LaunchError(f"kernel {image.name} takes {len(self.names)} arguments ({names}); {len(values)} given")
+        described = iter(getattr(self.metadata, "tensordesc_meta", None) or ())
         for kind, value, name in zip(self.signature.values(), values, self.names, strict=True):
-            yield from _flatten(kind, value, name)
+            yield from _flatten(kind, value, name, described)
 
 
-def _require_supported(metadata: Any) -> None:
-    ctas = getattr(metadata, "num_ctas", 1)
-    if ctas > 1:
-        raise LaunchError(
-            f"kernel {metadata.name}: num_ctas={ctas} needs thread-block clusters, which tcsim does not simulate yet"
-        )
-    if getattr(metadata, "tensordesc_meta", None):
-        raise LaunchError(
-            f"kernel {metadata.name}: TensorDescriptor arguments need TMA on sm_90, which tcsim does not simulate yet. Try "
-            "tcsim.triton.activate(..., target='sm_80'), where Triton turns them into pointers"
-        )
-
-
-def _flatten(kind: Any, value: Any, name: str) -> Iterator[tuple[str, Any, str]]:
+def _flatten(kind: Any, value: Any, name: str, described: Iterator[Any]) -> Iterator[tuple[str, Any, str]]:
+    """``described``: what the compiler says of each descriptor for which it wants a tensor map (sm_90), in their order."""
     if isinstance(kind, tuple):
         for index, (inner, item) in enumerate(zip(kind, value, strict=True)):
-            yield from _flatten(inner, item, f"{name}[{index}]")
+            yield from _flatten(inner, item, f"{name}[{index}]", described)
+    elif kind.startswith("tensordesc") and (meta := next(described, None)) is not None:
+        yield "*", Descriptor(value, meta), name
+        for item in (*value.shape, *value.strides):
+            yield "i64", int(item), name
     elif kind.startswith("tensordesc"):
         yield "*", value.base, name
         extents = [*value.shape, *value.strides]
@@ -127,6 +128,8 @@ def _locate(value: Any, name: str, device: Device) -> tuple[Any, Buffer | None]:
     """For a tensor its host address and buffer; anything else (a scalar, a device address) as it is, with None."""
     from triton.runtime.jit import TensorWrapper
 
+    if isinstance(value, Descriptor):
+        value = value.value.base
     while isinstance(value, TensorWrapper):
         value = value.base
     if isinstance(value, DeviceTensor):
