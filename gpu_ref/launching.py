@@ -18,15 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.errors import TcsimError
+from tcsim.bundle.tensor_maps import MapOf
 
 from .clusters import launch_clustered
 from .device import require_cupy
+from .tma.driver import encode_map
 from .toolchain import assemble
 
 __all__ = ["Assembler", "KernelHandle", "LaunchError", "Launched", "launch", "load_kernel", "load_kernels"]
 
 Assembler = Literal["driver", "ptxas"]
-Value = NDArray[Any] | np.generic
+Value = NDArray[Any] | np.generic | MapOf
 
 STATIC_SHARED_LIMIT = 48 * 1024
 """Dynamic shared memory beyond this many bytes must be asked for (CUDA C++ Programming Guide, "Shared Memory")."""
@@ -62,17 +64,18 @@ class KernelHandle:
         }
 
     def upload(self, args: Sequence[Value]) -> list[Any]:
-        """Arguments as the launch takes them: arrays copied to the GPU (by copies, not kernels), scalars as they are."""
+        """Arguments as the launch takes them: arrays copied to the GPU (by copies, not kernels), scalars as they are, tensor
+        maps of the arrays as the driver encodes them."""
         cupy = require_cupy()
         uploaded: list[Any] = []
         for value in args:
-            if isinstance(value, np.generic):
+            if isinstance(value, np.generic | MapOf):
                 uploaded.append(value)
                 continue
             array = cupy.empty(value.shape, dtype=value.dtype)
             array.set(np.ascontiguousarray(value))
             uploaded.append(array)
-        return uploaded
+        return [encode_map(x.at(uploaded[x.position].data.ptr)) if isinstance(x, MapOf) else x for x in uploaded]
 
     def run(
         self,
@@ -159,5 +162,6 @@ def launch(
     handle = load_kernel(ptx, kernel, assembler=assembler, fmad=fmad)
     uploaded = handle.upload(args)
     handle.run(grid, block, uploaded, shared_mem, cluster)
-    arrays = [device.get() for value, device in zip(args, uploaded, strict=True) if not isinstance(value, np.generic)]
+    pairs = zip(args, uploaded, strict=True)
+    arrays = [device.get() for value, device in pairs if not isinstance(value, np.generic | MapOf)]
     return Launched(arrays, handle.assembler, handle.resources)

@@ -126,6 +126,7 @@ def _poisoned(bundle: Bundle, values: Sequence[Value]) -> list[Value]:
     poisoned: list[Value] = []
     for argument, value in zip(bundle.arguments, values, strict=True):
         if argument.role == "out":
+            assert isinstance(value, np.ndarray)
             value = np.full(argument.bytes, POISON, dtype=np.uint8).view(argument.dtype.storage).reshape(value.shape)
         poisoned.append(value)
     return poisoned

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from reference.host_kernels import REFERENCES, expected
 
-from tcsim.bundle import Bundle, decode, load_bundle, load_suite
+from tcsim.bundle import Argument, Bundle, decode, load_bundle, load_suite
 
 TRACES = Path(__file__).parent.parent / "traces"
 SUITE = load_suite(TRACES / "suite.toml")
@@ -23,13 +23,24 @@ def _parameter_bytes(ptx: str, entry: str) -> list[int]:
     """The sizes of the ``.param``s of one entry."""
     header = re.search(rf"\.entry\s+{entry}\s*\((.*?)\)", ptx, re.DOTALL)
     assert header is not None, f"no entry {entry}"
-    return [_WIDTH[bits] for bits in re.findall(r"\.param\s+\.[a-z](\d+)", header.group(1))]
+    found = re.findall(r"\.param\s+(?:\.align\s+\d+\s+)?\.[a-z](\d+)[^,\[]*(?:\[(\d+)\])?", header.group(1))
+    return [_WIDTH[bits] * int(count or 1) for bits, count in found]
+
+
+def _width(argument: Argument) -> int:
+    """Bytes of a kernel parameter."""
+    if argument.tensor_map is not None:
+        return 128
+    return 8 if argument.shape is not None else argument.dtype.bytes
 
 
 @pytest.mark.parametrize("bundle", SUITE, ids=lambda bundle: bundle.name)
 def test_suite_fits_its_kernels(bundle: Bundle) -> None:
-    widths = [8 if argument.shape is not None else argument.dtype.bytes for argument in bundle.arguments]
-    assert _parameter_bytes(bundle.ptx_text(), bundle.entry) == widths
+    described = {argument.tensor_map.array for argument in bundle.arguments if argument.tensor_map is not None}
+    parameters = _parameter_bytes(bundle.ptx_text(), bundle.entry)
+    widths = [_width(argument) for argument in bundle.arguments]
+    assert parameters == widths[: len(parameters)]
+    assert all(argument.name in described for argument in bundle.arguments[len(parameters) :])
     assert bundle.description and bundle.entry in REFERENCES
 
 

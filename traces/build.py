@@ -56,7 +56,7 @@ KERNELS: list[Build] = [
         "stencil3d", options=("-fmad=false",), output="stencil3d.nofma"
     ),  # every operation carries .rn: nothing contracts
     Build("half2_math", arch="sm_90", output="half2_math.sm_90"),  # bf16x2 add and mul exist from sm_90 on
-    Build("bulk_copies", arch="sm_90a"),  # every form of bulk and tensor copies: python -m gpu_ref.tma.record
+    *(Build(name, arch="sm_90a") for name in ("block_pipeline", "gemm_specialised", "tensor_tiles")),
 ]
 
 

@@ -14,7 +14,7 @@ from gpu_ref.tma.copy_cases import Cases, MapCall, data, regions, source
 
 __all__ = ["KERNELS", "Machine", "carry_out", "digests", "replace_fields"]
 
-KERNELS = Path(__file__).parents[2] / "traces" / "kernels" / "bulk_copies.ptx"
+KERNELS = Path(__file__).parents[2] / "traces" / "tma" / "bulk_copies.ptx"
 THREADS, SHARED, CLUSTER = 64, 16 << 10, 4
 PATTERN = 0xC0DE0000
 DIGEST_BYTES = 8

@@ -1,4 +1,4 @@
-"""Random bulk and tensor copies that an H200 carries out, for the kernels of ``traces/kernels/bulk_copies.cu``.
+"""Random bulk and tensor copies that an H200 carries out, for the kernels of ``traces/tma/bulk_copies.cu``.
 
 What it refuses (an illegal instruction) is left out: a first coordinate that is no multiple of 16 bytes, stores that begin
 before the tensor, im2col copies that begin outside the box of pixels. Everything is drawn from :data:`SEED`.

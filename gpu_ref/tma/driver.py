@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gpu_ref.device import GpuUnavailable
+from isa.errors import TcsimError
+from isa.tma.tensor_map import ELEMENT_TYPES, INTERLEAVES, L2_PROMOTIONS, OOB_FILLS, SWIZZLES, TensorMap
 
-__all__ = ["Encoder"]
+__all__ = ["Encoder", "encode_map"]
 
 MAP_BYTES = 128
 SUCCESS = 0
@@ -76,6 +82,31 @@ class Encoder:
         ctypes.memset(self._map, 0, MAP_BYTES)
         where = (ctypes.c_void_p(self._map), ctypes.c_int(dtype), ctypes.c_uint32(rank), ctypes.c_void_p(address))
         return *where, _u64(dims), _u64(strides)
+
+
+@cache
+def _encoder() -> Encoder:
+    return Encoder()
+
+
+def encode_map(tensor: TensorMap) -> NDArray[np.uint8]:
+    """The driver's map of a tensor, as a kernel argument for CuPy. Raises TcsimError if the driver refuses it."""
+    modes = [
+        INTERLEAVES.index(tensor.interleave),
+        SWIZZLES.index(tensor.swizzle),
+        L2_PROMOTIONS.index(tensor.l2_promotion),
+        OOB_FILLS.index(tensor.oob_fill),
+    ]
+    number = ELEMENT_TYPES[tensor.element].number
+    start = (number, tensor.rank, tensor.address, tensor.dims, tensor.strides)
+    if tensor.is_im2col:
+        corners = (tensor.lower, tensor.upper)
+        result, data = _encoder().im2col(*start, corners, tensor.channels, tensor.pixels, tensor.element_strides, modes)
+    else:
+        result, data = _encoder().tiled(*start, tensor.box, tensor.element_strides, modes)
+    if result != SUCCESS:
+        raise TcsimError(f"the driver cannot encode {tensor}: CUresult {result}")
+    return np.frombuffer(data, np.uint8).copy()
 
 
 def _u64(values: Sequence[int]) -> ctypes.Array[ctypes.c_uint64]:

@@ -1,13 +1,14 @@
 """Kernel arguments as short strings, the same on the command line, in suite files and in bundles.
 
-    argument  = [role " "] dtype [shape] [":" contents] ["@" seed]
+    argument  = [role " "] dtype [shape] [":" contents] ["@" seed]  |  tensor_map
     role      = "in" | "out" | "inout"
     shape     = "[" extent {"," extent} "]"            no shape: a scalar, passed by value
     contents  = number                                 of a scalar
               | generator ["(" [parameter {"," parameter}] ")"]
 
 Examples: ``f16[1024,1024]:normal``, ``f32[4096]:uniform(-1,1)@7``, ``out f32[1024,1024]``, ``inout u32[1]:zeros``,
-``i32:1024``, ``f32:0.5``, ``b32:0x7fc00000``, ``s8[64,64]:randint(-128,127)``, ``u8[16]:file(weights.bin)``.
+``i32:1024``, ``f32:0.5``, ``b32:0x7fc00000``, ``s8[64,64]:randint(-128,127)``, ``u8[16]:file(weights.bin)``, and
+``tensor_map(a,box=64x32)`` for the map of argument ``a`` (:mod:`.tensor_maps`).
 
 Types are in :mod:`.dtypes`, generators in :mod:`.generators`. An array that a kernel only writes (``out``) starts as zeros
 unless it says otherwise. A random generator without ``@seed`` takes the argument's position, counted from 1.
@@ -28,6 +29,7 @@ from .dtypes import ALIASES, DTYPES, DType, find_dtype
 from .errors import ArgumentError
 from .floats import encode
 from .generators import GENERATORS, Generator, Parameter, generate
+from .tensor_maps import MapArgument, parse_map
 
 __all__ = ["Argument", "Role", "parse_argument"]
 
@@ -40,7 +42,8 @@ MAX_BYTES = 1 << 38
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One kernel argument: a scalar (``shape`` is None, ``value`` holds it) or an array filled by a generator.
+    """One kernel argument: a scalar (``shape`` is None, ``value`` holds it), an array filled by a generator, or a
+    ``tensor_map`` (of bytes, ``shape`` None).
 
     ``value`` of a scalar is an int for integer types and a float for floats. ``seed`` is None where nothing is random.
     """
@@ -53,6 +56,7 @@ class Argument:
     generator: str = ""
     parameters: tuple[Parameter, ...] = ()
     seed: int | None = None
+    tensor_map: MapArgument | None = None
 
     @property
     def is_scalar(self) -> bool:
@@ -75,6 +79,8 @@ class Argument:
     @property
     def spec(self) -> str:
         """The specification in full: parsing it gives this argument again, whatever its position (role and name apart)."""
+        if self.tensor_map is not None:
+            return self.tensor_map.spec
         if self.shape is None:
             return f"{self.dtype.name}:{_number_text(cast('int | float', self.value))}"
         shape = ",".join(map(str, self.shape))
@@ -90,8 +96,8 @@ class Argument:
 
     def scalar(self) -> np.generic:
         """A scalar argument as a NumPy scalar of exactly its width, as kernel launches take it."""
-        if self.shape is not None:
-            raise TypeError(f"{self.spec} is an array; use array()")
+        if self.shape is not None or self.tensor_map is not None:
+            raise TypeError(f"{self.spec} is no scalar")
         if self.dtype.kind == "float":
             made = encode(np.array([self.value], dtype=np.float64), self.dtype)
         else:
@@ -124,6 +130,8 @@ class _Parser:
     def argument(self, position: int, role: Role, name: str) -> Argument:
         self._blanks()
         role = self._role(role)
+        if self.text.startswith("tensor_map(", self.at):
+            return Argument(DTYPES["b8"], None, "in", name, tensor_map=parse_map(self.text[self.at :]))
         dtype = self._dtype()
         if not self._next_is("["):
             return self._scalar(Argument(dtype, None, role, name))

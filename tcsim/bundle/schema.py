@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from .arguments import ROLES, Argument, parse_argument
 from .errors import ArgumentError, BundleError
 from .outputs import Comparison, RecordedOutput, compare
+from .tensor_maps import MapOf
 
 __all__ = ["SCHEMA_VERSION", "Bundle", "Metric", "load_bundle", "save_bundle"]
 
@@ -99,9 +100,19 @@ class Bundle:
             )
         return data.decode()
 
-    def values(self) -> list[NDArray[Any] | np.generic]:
-        """The arguments in order, as arrays and scalars of their storage types."""
-        return [a.scalar() if a.is_scalar else a.array(self.folder) for a in self.arguments]
+    def values(self) -> list[NDArray[Any] | np.generic | MapOf]:
+        """The arguments in order, as arrays and scalars of their storage types, and tensor maps of the arrays among them."""
+        return [self._value(argument) for argument in self.arguments]
+
+    def _value(self, argument: Argument) -> NDArray[Any] | np.generic | MapOf:
+        described = argument.tensor_map
+        if described is None:
+            return argument.scalar() if argument.is_scalar else argument.array(self.folder)
+        for position, other in enumerate(self.arguments):
+            if other.name == described.array and other.shape is not None:
+                return described.of(position, other.dtype.name, other.shape)
+        arrays = ", ".join(a.name for a in self.arguments if a.shape is not None)
+        raise BundleError(f"bundle {self.name!r}: {described.spec} is the map of no array; there are {arrays or 'none'}")
 
     def compare(self, results: Mapping[str, NDArray[Any] | bytes]) -> list[Comparison]:
         """Compare ``results`` (the contents of every output argument, by name) with the recording, byte for byte."""

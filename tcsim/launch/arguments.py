@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from isa.lower.ir import Parameter
 from tcsim.array import ndarray
+from tcsim.bundle.tensor_maps import MapOf
 from tcsim.device import Device
 from tcsim.errors import LaunchError
 
@@ -21,14 +22,21 @@ def pack_arguments(
 ) -> NDArray[np.uint8]:
     """The parameter block (uint8 [size]) for a launch.
 
-    As in CuPy: device arrays pass their address, NumPy scalars their bytes, Python ints and floats as int64 and float64. Raises
+    As in CuPy: device arrays pass their address, NumPy scalars their bytes, Python ints and floats as int64 and float64. Bytes
+    are passed as they are; the tensor maps of a bundle are encoded now that their arrays have an address. Raises
     LaunchError where count, width or device is wrong, before anything runs.
     """
-    if len(args) != len(parameters):
+    described = {value.position for value in args if isinstance(value, MapOf)}
+    passed = len(args)
+    while passed > len(parameters) and passed - 1 in described:
+        passed -= 1  # an array that only tensor maps lead to
+    if passed != len(parameters):
         expected = ", ".join(_describe(p) for p in parameters)
-        raise LaunchError(f"kernel {kernel} takes {len(parameters)} arguments ({expected}); {len(args)} given")
+        raise LaunchError(f"kernel {kernel} takes {len(parameters)} arguments ({expected}); {passed} given")
     block = np.zeros(max(size, 1), np.uint8)
-    for index, (parameter, value) in enumerate(zip(parameters, args, strict=True)):
+    for index, (parameter, value) in enumerate(zip(parameters, args[:passed], strict=True)):
+        if isinstance(value, MapOf):
+            value = value.encode(args[value.position].data.ptr)
         data = _bytes(kernel, index, parameter, value, device)
         if len(data) != parameter.size:
             raise LaunchError(_wrong_width(kernel, index, parameter, value, len(data)))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tcsim.bundle import Bundle, decode
 
-from . import warpgroup_kernels
+from . import tensor_kernels, warpgroup_kernels
 
 Array = NDArray[Any]
 Values = Mapping[str, Any]
@@ -371,6 +371,11 @@ REFERENCES: dict[str, Reference] = {
     "wgmma_tf32": Reference(_gemm_column_major, 2e-3),
     "wgmma_f16_transposed": Reference(warpgroup_kernels.transposed, 2e-3),
     "wgmma_f16_sparse": Reference(warpgroup_kernels.sparse, 1e-5),
+    "transpose_tiles": Reference(tensor_kernels.transpose_tiles),
+    "sum_tiles": Reference(tensor_kernels.sum_tiles),
+    "scale_shared": Reference(tensor_kernels.scale_shared, 1e-7),
+    "square_blocks": Reference(tensor_kernels.square_blocks),
+    "gemm_specialised": Reference(tensor_kernels.gemm_transposed, 1e-5),
     "wgmma_attention": Reference(warpgroup_kernels.attention, 2e-3),
     "gather": Reference(_gather),
     "pointer_chase": Reference(_pointer_chase),
