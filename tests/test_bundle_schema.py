@@ -123,7 +123,7 @@ def _edit(bundle: Bundle, path: list[str | int], value: Any) -> None:
         (["schema"], 99, "schema 99; this tcsim reads schema 1"),
         (["name"], None, "the key 'name' is missing"),
         (["surprise"], 1, "unknown key 'surprise'"),
-        (["launch", "cluster"], [1, 1, 1], r"launch: unknown key 'cluster'"),
+        (["launch", "clusters"], [1, 1, 1], r"launch: unknown key 'clusters'"),
         (["launch", "grid"], [1, 2], "'grid' must be three whole numbers"),
         (["launch", "grid"], [1, 2, 0], "'grid' must be three whole numbers"),
         (["launch", "shared_mem"], "16", "'shared_mem' must be a int"),
