@@ -6,10 +6,12 @@ functional mode 0.2 to 0.3 million.
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tcsim
 from tcsim.cli.launches import LaunchOptions, prepare
@@ -80,9 +82,18 @@ def _bundle(benchmark: Any, name: str) -> None:
         _rate(benchmark, launch.function, bundle.grid, bundle.block, tuple(launch.arguments), bundle.shared_mem)
 
 
+MMA_GATE = 200_000
+"""``mma.sync.m16n8k16`` with f16 operands and f32 results a second at least, through an executed kernel on one core."""
+
+
+@pytest.mark.benchmark(timer=time.process_time)
 def test_gemm_f16_1024(benchmark: Any) -> None:
-    """The tiled 1024x1024x1024 f16 GEMM: cp.async, ldmatrix, mma.sync."""
+    """The tiled 1024x1024x1024 f16 GEMM: cp.async, ldmatrix, mma.sync. The time is the processor's."""
     _bundle(benchmark, "gemm_f16")
+    if benchmark.stats is not None:
+        rate = 1024**3 / (16 * 8 * 16) / benchmark.stats.stats.median
+        benchmark.extra_info["mma_per_second"] = round(rate)
+        assert rate >= MMA_GATE
 
 
 def test_sgemm(benchmark: Any) -> None:
