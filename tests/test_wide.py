@@ -13,11 +13,12 @@ import os
 import tarfile
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import tcsim
+from isa.sass.toolchain import find_nvdisasm, find_ptxas
 from tcsim.bundle import parse_argument
 
 ARCHIVE = Path(__file__).parents[1] / "traces" / "wide.tar.xz"
@@ -50,11 +51,27 @@ def test_the_archive_is_what_it_says() -> None:
 
 @pytest.mark.parametrize("name", sorted(LAUNCHES)[::EVERY])
 def test_outputs_are_the_hardware_s(name: str, folder: Path) -> None:
+    check(name, folder, "ptx")
+
+
+@pytest.mark.skipif(not (find_ptxas() and find_nvdisasm()), reason="ptxas and nvdisasm are not installed")
+@pytest.mark.parametrize("name", sorted(LAUNCHES)[:: 16 * EVERY] if EVERY > 1 else sorted(LAUNCHES))
+def test_machine_code_gives_them_too(name: str, folder: Path) -> None:
+    check(name, folder, "machine")
+
+
+def check(name: str, folder: Path, execute: Literal["ptx", "machine"]) -> None:
+    """Run a launch and compare its outputs with the recorded ones."""
     launch = LAUNCHES[name]
     specs = [(argument, parse_argument(text, index)) for index, (argument, text) in enumerate(launch["arguments"], 1)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # other kernels of the file may be unsupported
         module = tcsim.RawModule(path=folder / "ptx" / launch["ptx"], fmad=launch.get("fmad", True))
+    with tcsim.Device("h200", execute=execute):
+        _launch(module, launch, specs)
+
+
+def _launch(module: tcsim.RawModule, launch: dict[str, Any], specs: list[tuple[str, Any]]) -> None:
     function = module.get_function(launch["entry"])
     shared = function.max_dynamic_shared_size_bytes = launch.get("shared_mem", 0)
     values = [spec.scalar() if spec.is_scalar else spec.array() for _, spec in specs]
