@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,47 @@ def test_cancellation_is_a_note() -> None:
     assert tcsim.asnumpy(arguments[0]).view(np.float32)[0] == 0.125
     assert report.ok and "CANCELLATION  mma.sync" in report.text() and " 18 at most" in report.text()
     assert not tcsim.check(function, 1, 32, arguments, numerics=False).notes
+
+
+LESSONS = Path(__file__).parents[1] / "docs" / "learn" / "kernels.ptx"
+
+
+def tile_arguments() -> tuple[Any, ...]:
+    return tcsim.zeros(128, np.uint32), tcsim.zeros(64, np.uint32), zeros(128)
+
+
+def test_exchanged_fragment_registers_are_found() -> None:
+    """A1 and A2 exchanged: the kernel runs, and its sums are of the wrong elements."""
+    module = tcsim.RawModule(path=LESSONS)
+    assert tcsim.check(module.get_function("mma_right"), 1, 32, tile_arguments(), fragments=True).ok
+    swapped = module.get_function("mma_swapped")
+    assert tcsim.check(swapped, 1, 32, tile_arguments()).ok  # nothing else is wrong with it
+    (hazard,) = tcsim.check(swapped, 1, 32, tile_arguments(), fragments=True).hazards
+    assert hazard.kind == "FRAGMENT" and hazard.what == "operand A: registers exchanged"
+    assert hazard.suggestion.startswith("{a0, a2, a1, a3}")
+
+
+def test_a_fragment_register_used_twice_is_found() -> None:
+    text = LESSONS.read_text()
+    start = text.index(".entry mma_right(")
+    call = re.search(r"\{%r(\d+), %r(\d+), %r(\d+), %r(\d+)\}, \{%r", text[start:])
+    assert call is not None
+    one, two = call[0], call[0].replace(f"%r{call[2]}, %r{call[3]}", f"%r{call[3]}, %r{call[3]}")
+    function = tcsim.RawModule(code=text[:start] + text[start:].replace(one, two, 1)).get_function("mma_right")
+    (hazard,) = tcsim.check(function, 1, 32, tile_arguments(), fragments=True).hazards
+    assert hazard.what == "operand A: registers a1 and a2 hold the same elements"
+
+
+@pytest.mark.parametrize("name", ["gemm_f16_small", "triton_matmul"])
+def test_fragments_of_recorded_gemms_are_in_order(name: str, traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Through cp.async, swizzles, ldmatrix with and without .trans; and the launch's results stay what they are."""
+    from tcsim.cli.launches import LaunchOptions, prepare
+
+    launch = prepare(str(traces / name), LaunchOptions())
+    with tcsim.Checker(fragments=True) as checker:
+        launch.run()
+    assert checker.report.ok, checker.report.text()
+    assert all(comparison.equal for comparison in launch.bundle.compare(launch.outputs()))
 
 
 def test_a_register_that_was_never_written() -> None:

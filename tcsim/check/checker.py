@@ -19,6 +19,7 @@ from tcsim.check.instrument import Hook, Hooks, instrument
 from tcsim.check.lanes import register_read, register_written
 from tcsim.check.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_PLACE, N_WORST
 from tcsim.check.plan import Plan, make_plan
+from tcsim.check.provenance import check_fragments
 from tcsim.check.registers import Tracked
 from tcsim.check.report import Access, CheckReport, Hazard, merged
 from tcsim.check.slot import CheckedCluster, CheckedSlot, GridTables, Order
@@ -45,13 +46,15 @@ class Checker:
 
     ``report``: a :class:`~tcsim.check.report.CheckReport`, which grows. ``seed``: run CTAs and warps in a random order made
     from it, to show what depends on the order; None: the executor's own. ``numerics``: also watch the accumulators of matrix
-    instructions for overflow and cancellation. A launch that faults or deadlocks is a hazard, too, and ends there; nothing is
-    raised. Checkers nest; the innermost one checks a launch. Raises TcsimError for a launch of machine code.
+    instructions for overflow and cancellation. ``fragments``: also follow elements from memory to the first matrix
+    instructions of one warp, to find registers exchanged or used twice (:mod:`tcsim.check.provenance`). A launch that faults
+    or deadlocks is a hazard, too, and ends there; nothing is raised. Checkers nest; the innermost one checks a launch. Raises
+    TcsimError for a launch of machine code.
     """
 
-    def __init__(self, *, seed: int | None = None, numerics: bool = True) -> None:
+    def __init__(self, *, seed: int | None = None, numerics: bool = True, fragments: bool = False) -> None:
         self.report = CheckReport()
-        self.seed, self.numerics = seed, numerics
+        self.seed, self.numerics, self.fragments = seed, numerics, fragments
         self._tokens: list[Token[Checker | None]] = []
 
     def __enter__(self) -> Self:
@@ -120,6 +123,8 @@ class Checker:
             if not depends_on_unwritten(before, make_plain, clusters, resident):
                 hazards = [hazard for hazard in hazards if hazard.kind != "UNINITIALISED"]
                 report.notes += [f"{hazard.text()}\n  (no result depends on it)" for hazard in unwritten]
+        if self.fragments and before is not None and not stopped:
+            hazards += check_fragments(launch, geometry, parameters, before)
         report.hazards += hazards
         report.notes += _notes(grid, narrator)
         return executed

@@ -37,12 +37,15 @@ def check(
     numerics: Annotated[
         bool, typer.Option("--numerics/--no-numerics", help="watch accumulators of matrix instructions: overflow, cancellation")
     ] = True,
+    fragments: Annotated[
+        bool, typer.Option("--fragments", help="follow elements from memory to mma: registers exchanged or used twice")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
     """Run a kernel and say what is wrong with it: races, barriers, copies waited for too late, memory out of bounds or never
     written, bad masks, overflowing accumulators. Exit code 1 if there is anything.
     """
-    with Checker(seed=seed, numerics=numerics) as checker:
+    with Checker(seed=seed, numerics=numerics, fragments=fragments) as checker:
         if is_script(targets[0]):
             with Device(device or "h200"):
                 run_script(targets[0], targets[1:])

@@ -13,8 +13,9 @@ from tcsim.bundle import decode
 from tcsim.bundle.dtypes import DTYPES
 from tcsim.errors import TcsimError
 from tcsim.lanes import layout
+from tcsim.lanes.layouts import OperandLayout
 
-__all__ = ["Tile", "tile_text", "tiles"]
+__all__ = ["Tile", "elements", "operand_bits", "tile_text", "tiles"]
 
 
 @dataclass(frozen=True)
@@ -26,29 +27,42 @@ class Tile:
     values: NDArray[np.float64]
 
 
-def tiles(program: Program, pc: int, block: NDArray[np.uint32]) -> list[Tile]:
-    """The operands of the matrix instruction at ``pc``, with the registers of ``block``; none for other instructions."""
+def operand_bits(program: Program, pc: int, block: NDArray[np.uint32]) -> dict[str, tuple[OperandLayout, NDArray[np.uint32]]]:
+    """The operands of the matrix instruction at ``pc`` by name, with their registers in ``block``, uint32 [register, lane];
+    those in one matrix of 32-bit registers. None for other instructions."""
     opcode = program.opcodes[pc]
     if not opcode.startswith(("mma.sync", "wmma.mma")):
-        return []
+        return {}
     try:
         found = layout(opcode)
     except TcsimError:
-        return []
+        return {}
     form = program.kernels[int(program.code[pc, FUNCTION])].form
-    row, places = int(program.code[pc, OPERANDS]) // 4, {}
+    row, out = int(program.code[pc, OPERANDS]) // 4, {}
     for operand in form.operands:
-        places[operand.name] = [int(word) // 4 for word in program.pool[row : row + operand.count]]
+        places = [int(word) // 4 for word in program.pool[row : row + operand.count]]
         row += operand_slots(operand)
+        one = found.operands.get(operand.name)
+        if one is not None and one.matrices == 1 and one.register_bits == 32:
+            out[operand.name] = one, np.stack([block[at : at + 32] for at in places])
+    return out
+
+
+def elements(one: OperandLayout, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The bits of every element, [row, column], from an operand's registers."""
+    return (words[one.register, one.lane] >> one.bit.astype(np.uint32)) & np.uint32((1 << one.bits) - 1 & 0xFFFF_FFFF)
+
+
+def tiles(program: Program, pc: int, block: NDArray[np.uint32]) -> list[Tile]:
+    """The operands of the matrix instruction at ``pc``, with the registers of ``block``; none for other instructions."""
     out = []
+    found = operand_bits(program, pc, block)
     for name in ("a", "b", "c", "d"):
-        one = found.operands.get(name)
-        if one is None or one.matrices != 1 or one.register_bits != 32 or one.type not in DTYPES or name not in places:
+        if name not in found or found[name][0].type not in DTYPES:
             continue
-        words = np.stack([block[at : at + 32] for at in places[name]])
-        bits = (words[one.register, one.lane] >> one.bit.astype(np.uint32)) & np.uint32((1 << one.bits) - 1 & 0xFFFF_FFFF)
+        one, words = found[name]
         dtype = DTYPES[one.type]
-        stored = bits.astype(f"<u{one.bits // 8}").view(dtype.storage)
+        stored = elements(one, words).astype(f"<u{one.bits // 8}").view(dtype.storage)
         out.append(Tile(name.upper(), one.type, decode(stored, dtype)))
     return out
 
