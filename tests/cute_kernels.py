@@ -12,6 +12,7 @@ import cutlass
 import cutlass.cute as cute
 from cutlass.cute.nvgpu import cpasync, warp
 from cutlass.cute.runtime import make_fake_compact_tensor
+from cutlass.memory import SmemAllocator
 
 THREADS = 128
 TILE = 32
@@ -37,7 +38,7 @@ def axpy(x: cute.Tensor, y: cute.Tensor):
 def _transpose(a: cute.Tensor, b: cute.Tensor):
     thread, _, _ = cute.arch.thread_idx()
     column, row, _ = cute.arch.block_idx()
-    memory = cutlass.utils.SmemAllocator()
+    memory = SmemAllocator()
     tile = memory.allocate_tensor(cutlass.Float32, cute.make_layout((TILE, TILE), stride=(TILE + 1, 1)), 16)
     for step in range(thread // TILE, TILE, THREADS // TILE):
         tile[step, thread % TILE] = a[row * TILE + step, column * TILE + thread % TILE]
@@ -59,7 +60,7 @@ def _reduce(x: cute.Tensor, sums: cute.Tensor):
     value = x[block * THREADS + thread]
     for step in cutlass.range_constexpr(5):
         value += cute.arch.shuffle_sync_bfly(value, offset=1 << step)
-    memory = cutlass.utils.SmemAllocator()
+    memory = SmemAllocator()
     parts = memory.allocate_tensor(cutlass.Int32, cute.make_layout(THREADS // 32), 16)
     if thread % 32 == 0:
         parts[thread // 32] = value
@@ -80,7 +81,7 @@ def reduce(x: cute.Tensor, sums: cute.Tensor):
 @cute.kernel
 def _gemm(a: cute.Tensor, b: cute.Tensor, c: cute.Tensor, mma: cute.TiledMma):
     thread, _, _ = cute.arch.thread_idx()
-    memory = cutlass.utils.SmemAllocator()
+    memory = SmemAllocator()
     sa = memory.allocate_tensor(cutlass.Float16, cute.make_layout((M, K), stride=(K + 8, 1)), 16)
     sb = memory.allocate_tensor(cutlass.Float16, cute.make_layout((N, K), stride=(K + 8, 1)), 16)
     copy = cute.make_copy_atom(cpasync.CopyG2SOp(), cutlass.Float16, num_bits_per_copy=128)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import tcsim
 from isa.errors import PtxError, TcsimError
 from isa.ptx import LinkError, link, parse
+from tests.reference.ptxas import PTXAS
 
 HEAD = ".version 8.0\n.target {target}\n.address_size 64\n"
 
@@ -63,6 +67,21 @@ LIBRARY = """
 }
 """
 
+LIBRARY_TWO = """
+.extern .func (.param .b32 r) other(.param .b32 x);
+.extern .global .align 4 .u32 table[4];
+.visible .func (.param .b32 r) scaled(.param .b32 x)
+{
+    .reg .b32 a, b;
+    ld.param.b32 a, [x];
+    { .param .b32 y; .param .b32 s; st.param.b32 [y], a; call (s), other, (y); ld.param.b32 b, [s]; }
+    ld.global.u32 a, [table];
+    add.u32 b, a, b;
+    st.param.b32 [r], b;
+    ret;
+}
+"""
+
 
 def text(body: str, target: str = "sm_80") -> str:
     return HEAD.format(target=target) + body
@@ -81,6 +100,18 @@ def test_a_kernel_and_its_library(order: tuple[str, str]) -> None:
     assert run(module) == [10 * (x + 1) + 5 * x + 1 + 1000 + x + 1 + 7 for x in range(4)]
     assert module.get_global("room").nbytes == 256  # the larger one
     assert module.get_global("both").nbytes == 4
+
+
+@pytest.mark.skipif(PTXAS is None, reason="ptxas is not on the PATH")
+@pytest.mark.parametrize(
+    "order", [(KERNEL, LIBRARY), (LIBRARY, KERNEL), (KERNEL, LIBRARY.replace("scaled", "other"), LIBRARY_TWO)]
+)
+def test_ptxas_takes_what_was_linked(order: tuple[str, ...], tmp_path: Path) -> None:
+    """Machine code is made of the linked text: nothing is declared twice or otherwise than it is defined."""
+    (tmp_path / "k.ptx").write_text(link([text(part) for part in order]))
+    command = [str(PTXAS), "-arch", "sm_90", str(tmp_path / "k.ptx"), "-o", str(tmp_path / "k.cubin")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_strong_definition_wins() -> None:

@@ -25,6 +25,8 @@ class LinkError(TcsimError):
 
 _HEADER = re.compile(r"\.version\s+\S+|\.target\s+\w+(?:\s*,\s*\w+)*|\.address_size\s+\d+")
 _FILE_NUMBERS = re.compile(r"(\.file\s+|\.loc\s+|\binlined_at\s+)(\d+)")
+_FUNCTION = re.compile(r"\.func\b")
+_LINKAGE = re.compile(r"\.(?:extern|visible|weak)\s+\Z")
 _TARGET = re.compile(r"sm_(\d+)(\w?)")
 
 
@@ -40,10 +42,19 @@ def link(texts: Sequence[str], names: Sequence[str] | None = None) -> str:
         sizes = ", ".join(f"{name}: {module.address_size}" for name, module in zip(names, modules, strict=True))
         raise LinkError(f"modules with different address sizes cannot be linked ({sizes}; PTX ISA 11.1.3)")
     renames = _conflicts(modules, names)
+    shared = _shared_functions(modules, renames)
     pieces = [_header(modules)]
+    pieces += [f"{_declaration(texts[number], function)};" for number, function in shared.values()]
+    moved = _moved_variables(modules, texts, renames)
     offset = 0
     for number, module in enumerate(modules):
-        text = _HEADER.sub("", texts[number].rstrip("\0"), count=3)
+        text = texts[number].rstrip("\0")
+        for variable, content in reversed(moved[number]):  # from the last on, so that the lines of the others stay
+            text = _replaced(text, variable, content)
+        for function in module.functions:
+            if function.body is None and function.name in shared:
+                text = _without(text, function)
+        text = _HEADER.sub("", text, count=3)
         for symbol in renames[number]:
             text = _rename_definition(text, symbol, number)
         for name in _own_names(modules, number):
@@ -98,6 +109,90 @@ def _conflicts(modules: Sequence[Module], names: Sequence[str]) -> list[list[Sym
     return losers
 
 
+def _shared_functions(modules: Sequence[Module], losers: list[list[Symbol]]) -> dict[str, tuple[int, Function]]:
+    """The functions that modules share: which module defines each, and its definition."""
+    found: dict[str, tuple[int, Function]] = {}
+    for number, module in enumerate(modules):
+        lost = {id(symbol) for symbol in losers[number]}
+        for function in module.functions:
+            if function.kind == "func" and function.linkage and function.body is not None and id(function) not in lost:
+                found[function.name] = (number, function)
+    return found
+
+
+def _span(text: str, function: Function) -> tuple[int, int]:
+    """Where a function's header stands in a text: from its linking directive up to its ``{`` or ``;``."""
+    match = _FUNCTION.search(text, _line_start(text, function.line))
+    assert match is not None  # the parser read it there
+    start = match.start()
+    before = _LINKAGE.search(text, max(0, start - 40), start)
+    end = next(at for at in range(match.end(), len(text)) if text[at] in "{;")
+    return (before.start() if before is not None else start), end
+
+
+def _declaration(text: str, function: Function) -> str:
+    """A function's header, to announce it before any module calls it: ptxas wants that of a function that comes later."""
+    start, end = _span(text, function)
+    return text[start:end].rstrip()
+
+
+def _without(text: str, function: Function) -> str:
+    """The text without a declaration; lines keep their numbers."""
+    start, end = _span(text, function)
+    return text[:start] + "\n" * text.count("\n", start, end) + text[end + 1 :]
+
+
+def _moved_variables(
+    modules: Sequence[Module], texts: Sequence[str], losers: list[list[Symbol]]
+) -> list[list[tuple[Variable, str]]]:
+    """For each module, the variables whose text changes, in the order of the text, and into what.
+
+    A definition moves to where the variable is first declared ``.extern``; the other declarations go. (ptxas takes the first
+    mention of a name for the variable itself.)
+    """
+    moved: list[list[tuple[Variable, str]]] = [[] for _ in modules]
+    for home, module in enumerate(modules):
+        lost = {id(symbol) for symbol in losers[home]}
+        for definition in module.variables:
+            if not definition.linkage or definition.linkage == "extern" or id(definition) in lost:
+                continue
+            declared = [
+                (number, variable)
+                for number, other in enumerate(modules)
+                for variable in other.variables
+                if variable.name == definition.name and variable.linkage == "extern"
+            ]
+            if not declared:
+                continue
+            content = _content(texts[home], definition)
+            first = declared[0][0] < home
+            for place, (number, variable) in enumerate(declared):
+                moved[number].append((variable, content if first and place == 0 else ""))
+            if first:
+                moved[home].append((definition, ""))
+    for changes in moved:
+        changes.sort(key=lambda change: change[0].line)
+    return moved
+
+
+def _variable_span(text: str, variable: Variable) -> tuple[int, int]:
+    """Where a variable's declaration stands in a text, its ``;`` included."""
+    match = _word(variable.name).search(text, _line_start(text, variable.line))
+    assert match is not None  # the parser read it there
+    return text.rindex(f".{variable.linkage}", 0, match.start()), text.index(";", match.end()) + 1
+
+
+def _content(text: str, variable: Variable) -> str:
+    start, end = _variable_span(text, variable)
+    return text[start:end].replace("\n", " ")
+
+
+def _replaced(text: str, variable: Variable, content: str) -> str:
+    """The text with another declaration of a variable; lines keep their numbers."""
+    start, end = _variable_span(text, variable)
+    return text[:start] + content + "\n" * text.count("\n", start, end) + text[end:]
+
+
 def _extent(symbol: Symbol) -> int:
     """The elements of a ``.common`` array; nothing else is compared by size."""
     size = 1
@@ -124,11 +219,16 @@ def _word(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w$%]){re.escape(name)}(?![\w$])")
 
 
+def _line_start(text: str, line: int) -> int:
+    """The offset of a line, counted from 1."""
+    start = 0
+    for _ in range(line - 1):
+        start = text.index("\n", start) + 1
+    return start
+
+
 def _rename_definition(text: str, symbol: Symbol, number: int) -> str:
     """Give a definition another name; what refers to the old one then means another module's."""
-    start = 0
-    for _ in range(symbol.line - 1):
-        start = text.index("\n", start) + 1
-    match = _word(symbol.name).search(text, start)
+    match = _word(symbol.name).search(text, _line_start(text, symbol.line))
     assert match is not None  # the parser read it there
     return f"{text[: match.start()]}{symbol.name}$of{number}{text[match.end() :]}"
