@@ -1,8 +1,9 @@
 """The L1 data cache of an SM: tags for lines of 128 bytes, valid bits for their four sectors.
 
 Stores write through. They allocate their line, as the hit rates of an H200 show, but only a load makes a sector valid; a sector
-that is valid takes the store and stays valid. Replacement is least recently used over the whole cache (hardware has few, wide
-sets). A load that hits a sector still on its way waits for it.
+that is valid takes the store and stays valid. Local memory differs: a store of whole sectors makes them valid, since no other
+SM can change them. Replacement is least recently used over the whole cache (hardware has few, wide sets). A load that hits a
+sector still on its way waits for it.
 
 Sectors come as a payload lists them (:mod:`tcsim.execute.accesses`); neighbours of one line are one request.
 """
@@ -10,6 +11,7 @@ Sectors come as a payload lists them (:mod:`tcsim.execute.accesses`); neighbours
 from __future__ import annotations
 
 from isa.compiled import compiled
+from tcsim.execute.cta import LOCAL_DEVICE_BASE
 from tcsim.timing.arrays import row
 from tcsim.timing.hierarchy import (
     COSTS,
@@ -17,6 +19,7 @@ from tcsim.timing.hierarchy import (
     L1_LATENCY,
     L1_THERE,
     L1_VALID,
+    LINE_BYTES,
     TAG_T,
     WAVEFRONT_LATENCY,
     count4,
@@ -24,6 +27,8 @@ from tcsim.timing.hierarchy import (
 from tcsim.timing.l2 import l2_atomic, l2_read, l2_write
 from tcsim.timing.lru import find, put, touch
 from tcsim.timing.units import TICKS
+
+FIRST_LOCAL_LINE, LOCAL_LINES = LOCAL_DEVICE_BASE // LINE_BYTES, 1 << 33
 
 __all__ = ["l1_atomic", "l1_load", "l1_store", "lines_in", "tag_cycles"]
 
@@ -114,6 +119,8 @@ def l1_store(m, sm, words, first, end, partial, now, start):
             slot = put(m, L1, sm, line)
             row(m, L1_VALID, sm)[slot] = 0
             row(m, L1_THERE, sm)[slot] = 0
+        if not partial and FIRST_LOCAL_LINE <= line < FIRST_LOCAL_LINE + LOCAL_LINES:
+            row(m, L1_VALID, sm)[slot] |= mask
     return left, acknowledged, hits
 
 
