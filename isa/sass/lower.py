@@ -371,7 +371,7 @@ class _Writer:
             self.pool += [self._register(register, 0, 1, False), add]
         elif control.startswith("barrier"):
             self._barrier(item, control, row)
-        elif item.instruction.base == "DEPBAR":
+        elif item.instruction.base == "DEPBAR" or item.instruction.opcode.startswith("WARPGROUP.DEPBAR"):
             row[EXTRA] = _depbar(operands.get("s"), operands.get("n"))
 
     def _members(self, operand: Operand | None) -> int:

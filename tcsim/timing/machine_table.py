@@ -109,7 +109,8 @@ class MachineTable:
             else:  # of results in order: the last is soon behind the others
                 entry.reads = (*entry.reads, FIRST_SCOREBOARD + number)
                 entry.operands = picker(entry.reads)
-        if words[:2] == ["WARPGROUP", "DEPBAR"]:  # until the tensor core has done what it was given
+        if words[:2] == ["WARPGROUP", "DEPBAR"] and program.code[pc, EXTRA] < 8:
+            # Until the tensor core has done all it was given. With groups left under way it is the pipe that holds up.
             entry.reads = (*entry.reads, _QUEUES["tensor"])
             entry.operands = picker(entry.reads)
         entry.special = entry.fence or entry.keep_groups >= 0
