@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from isa.arith.lane import lane
 from isa.arith.stack import stack_array
 from isa.spec import instruction, optional
 from isa.tma.issue import tensor_load, tensor_store
@@ -24,10 +25,6 @@ def _counts(p):
     """Coordinates, and of an im2col load the offsets of its spatial dimensions."""
     rank = _RANK[str(p["dim"])]
     return {"c": ("b32", rank), "offsets": ("b16", rank - 2)}
-
-
-def _any_rank(p):
-    return None
 
 
 def _spatial(p):
@@ -46,8 +43,25 @@ _TENSOR: dict[str, Any] = {
     "operands": _counts,
     "dim": tuple(_RANK),
 }
-_TILE: dict[str, Any] = {"mode": optional("tile"), "valid": _any_rank}
+_TILE: dict[str, Any] = {"mode": optional("tile")}
 _PIXELS: dict[str, Any] = {"mode": ("im2col",), "valid": _spatial}
+
+
+@lane
+def _coordinates(at, c, number, rank):
+    """The coordinates that a lane gives, and zeros behind them."""
+    at[:] = 0
+    for index in range(rank):
+        at[index] = np.int64(np.int32(c[index, number]))
+
+
+@lane
+def _offsets(shift, offsets, number, count):
+    """The offsets of an im2col load that a lane gives, and zeros behind them."""
+    shift[:] = 0
+    for index in range(count):
+        shift[index] = np.int64(offsets[index, number])
+
 
 # -------------------------------------------------------------------------------------------------------------- loads
 
@@ -65,13 +79,11 @@ def tensor_box_load(dst, tensor, c, bar, mask, ctx, *, dim):
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
             at, shift = stack_array(5, np.int64), stack_array(3, np.int64)
-            at[:] = 0
+            _coordinates(at, c, number, _RANK[dim])
             shift[:] = 0
-            for index in range(_RANK[dim]):
-                at[index] = np.int64(np.int32(c[index, number]))
             target, where, barrier = np.int64(dst[number]), np.int64(tensor[number]), np.int64(bar[number])
-            rank, lane, nobody = np.int64(_RANK[dim]), np.int64(number), np.int64(-1)
-            status = tensor_load(ctx, target, where, barrier, rank, False, at, shift, nobody, lane)
+            rank, who, nobody = np.int64(_RANK[dim]), np.int64(number), np.int64(-1)
+            status = tensor_load(ctx, target, where, barrier, rank, False, at, shift, nobody, who)
             if status != 0:
                 return status
     return 0
@@ -84,15 +96,11 @@ def tensor_pixels_load(dst, tensor, c, bar, offsets, mask, ctx, *, dim):
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
             at, shift = stack_array(5, np.int64), stack_array(3, np.int64)
-            at[:] = 0
-            shift[:] = 0
-            for index in range(_RANK[dim]):
-                at[index] = np.int64(np.int32(c[index, number]))
-            for index in range(_RANK[dim] - 2):
-                shift[index] = np.int64(offsets[index, number])
+            _coordinates(at, c, number, _RANK[dim])
+            _offsets(shift, offsets, number, _RANK[dim] - 2)
             target, where, barrier = np.int64(dst[number]), np.int64(tensor[number]), np.int64(bar[number])
-            rank, lane, nobody = np.int64(_RANK[dim]), np.int64(number), np.int64(-1)
-            status = tensor_load(ctx, target, where, barrier, rank, True, at, shift, nobody, lane)
+            rank, who, nobody = np.int64(_RANK[dim]), np.int64(number), np.int64(-1)
+            status = tensor_load(ctx, target, where, barrier, rank, True, at, shift, nobody, who)
             if status != 0:
                 return status
     return 0
@@ -105,13 +113,11 @@ def tensor_box_multicast(dst, tensor, c, bar, ranks, mask, ctx, *, dim):
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
             at, shift = stack_array(5, np.int64), stack_array(3, np.int64)
-            at[:] = 0
+            _coordinates(at, c, number, _RANK[dim])
             shift[:] = 0
-            for index in range(_RANK[dim]):
-                at[index] = np.int64(np.int32(c[index, number]))
             target, where, barrier = np.int64(dst[number]), np.int64(tensor[number]), np.int64(bar[number])
-            rank, lane, cast = np.int64(_RANK[dim]), np.int64(number), np.int64(ranks[number])
-            status = tensor_load(ctx, target, where, barrier, rank, False, at, shift, cast, lane)
+            rank, who, cast = np.int64(_RANK[dim]), np.int64(number), np.int64(ranks[number])
+            status = tensor_load(ctx, target, where, barrier, rank, False, at, shift, cast, who)
             if status != 0:
                 return status
     return 0
@@ -124,15 +130,11 @@ def tensor_pixels_multicast(dst, tensor, c, bar, offsets, ranks, mask, ctx, *, d
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
             at, shift = stack_array(5, np.int64), stack_array(3, np.int64)
-            at[:] = 0
-            shift[:] = 0
-            for index in range(_RANK[dim]):
-                at[index] = np.int64(np.int32(c[index, number]))
-            for index in range(_RANK[dim] - 2):
-                shift[index] = np.int64(offsets[index, number])
+            _coordinates(at, c, number, _RANK[dim])
+            _offsets(shift, offsets, number, _RANK[dim] - 2)
             target, where, barrier = np.int64(dst[number]), np.int64(tensor[number]), np.int64(bar[number])
-            rank, lane, cast = np.int64(_RANK[dim]), np.int64(number), np.int64(ranks[number])
-            status = tensor_load(ctx, target, where, barrier, rank, True, at, shift, cast, lane)
+            rank, who, cast = np.int64(_RANK[dim]), np.int64(number), np.int64(ranks[number])
+            status = tensor_load(ctx, target, where, barrier, rank, True, at, shift, cast, who)
             if status != 0:
                 return status
     return 0
@@ -153,12 +155,10 @@ def tensor_box_store(tensor, c, src, mask, ctx, *, dim, mode):
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
             at = stack_array(5, np.int64)
-            at[:] = 0
-            for index in range(_RANK[dim]):
-                at[index] = np.int64(np.int32(c[index, number]))
+            _coordinates(at, c, number, _RANK[dim])
             where, source = np.int64(tensor[number]), np.int64(src[number])
-            rank, lane, nothing = np.int64(_RANK[dim]), np.int64(number), np.int64(-1)
-            status = tensor_store(ctx, where, source, rank, mode == "im2col_no_offs", nothing, at, lane)
+            rank, who, nothing = np.int64(_RANK[dim]), np.int64(number), np.int64(-1)
+            status = tensor_store(ctx, where, source, rank, mode == "im2col_no_offs", nothing, at, who)
             if status != 0:
                 return status
     return 0
@@ -173,12 +173,10 @@ def tensor_box_reduce(tensor, c, src, mask, ctx, *, dim, mode, op):
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
             at = stack_array(5, np.int64)
-            at[:] = 0
-            for index in range(_RANK[dim]):
-                at[index] = np.int64(np.int32(c[index, number]))
+            _coordinates(at, c, number, _RANK[dim])
             where, source = np.int64(tensor[number]), np.int64(src[number])
-            rank, lane, operation = np.int64(_RANK[dim]), np.int64(number), np.int64(_NUMBER[op])
-            status = tensor_store(ctx, where, source, rank, mode == "im2col_no_offs", operation, at, lane)
+            rank, who, operation = np.int64(_RANK[dim]), np.int64(number), np.int64(_NUMBER[op])
+            status = tensor_store(ctx, where, source, rank, mode == "im2col_no_offs", operation, at, who)
             if status != 0:
                 return status
     return 0

@@ -62,7 +62,8 @@ def _plain_counts(form: Form) -> dict[str, int] | None:
         return _plain[id(form)][0]
     except KeyError:
         entry = form.instruction
-        simple = not entry.hidden and entry.immediates is None and not any(o.is_optional or o.paired for o in form.operands)
+        special = any(o.is_optional or o.paired or o.inside for o in form.operands)
+        simple = not entry.hidden and entry.immediates is None and not special
         counts = {o.name: _ADDRESS if o.is_address else o.count for o in form.operands} if simple else None
         _plain[id(form)] = (counts, form)  # kept alive, so no other form can have its identity
         return counts
