@@ -102,6 +102,14 @@ def cp_async_group() -> None:
     """Close a group of copies, or wait for all of them."""
 
 
-@instruction("cp.async.wait_group n:b32", control="nothing", timing="async_wait", section="9.7.9.25.3.3", sm=80, ptx="7.0")
+@instruction(
+    "cp.async.wait_group n:b32",
+    control="nothing",
+    timing="async_wait",
+    section="9.7.9.25.3.3",
+    sm=80,
+    ptx="7.0",
+    immediates=lambda p: {"n": range(-(1 << 31), 1 << 32)},
+)
 def cp_async_wait() -> None:
     """Wait until at most the ``n`` youngest groups of copies are still under way."""

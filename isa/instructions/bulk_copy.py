@@ -226,6 +226,7 @@ def cp_async_bulk_commit() -> None:
     sm=90,
     ptx="8.0",
     read=optional("read"),
+    immediates=lambda p: {"n": range(-(1 << 31), 1 << 32)},
 )
 def cp_async_bulk_wait() -> None:
     """Wait until at most the ``n`` youngest groups are still under way (``.read``: still read shared memory)."""

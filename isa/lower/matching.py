@@ -122,6 +122,8 @@ def _shape_mismatch(form: Form, spec: ResolvedOperand, operand: ast.Operand) -> 
     if form.instruction.immediates is not None:
         allowed = form.instruction.immediates(form.params).get(spec.name, ())
         if allowed and not _is_allowed(operand, allowed, spec):
+            if isinstance(allowed, range):
+                return f"operand {spec.name} must be a constant"
             return f"operand {spec.name} must be {' or '.join(map(str, allowed))}" + (
                 ", or a predicate" if spec.type.kind == "p" else ", as a constant"
             )
@@ -131,7 +133,7 @@ def _shape_mismatch(form: Form, spec: ResolvedOperand, operand: ast.Operand) -> 
     return ""
 
 
-def _is_allowed(operand: ast.Operand, allowed: tuple[int, ...], spec: ResolvedOperand) -> bool:
+def _is_allowed(operand: ast.Operand, allowed: tuple[int, ...] | range, spec: ResolvedOperand) -> bool:
     if not isinstance(operand, ast.Immediate):
         return spec.type.kind == "p"
     return operand.kind == "int" and operand.value in allowed

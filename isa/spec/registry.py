@@ -73,7 +73,7 @@ class Instruction(Struct, frozen=True, eq=False):
     relaxed: tuple[str, ...]
     hidden: tuple[str, ...]
     numbers: Callable[[Params], tuple[int, ...]] | None
-    immediates: Callable[[Params], dict[str, tuple[int, ...]]] | None
+    immediates: Callable[[Params], dict[str, tuple[int, ...] | range]] | None
     targets: tuple[str, ...]
     note: str
     waits: bool
@@ -137,7 +137,7 @@ def instruction(
     relaxed: tuple[str, ...] = (),
     hidden: tuple[str, ...] = (),
     numbers: Callable[[Params], tuple[int, ...]] | None = None,
-    immediates: Callable[[Params], dict[str, tuple[int, ...]]] | None = None,
+    immediates: Callable[[Params], dict[str, tuple[int, ...] | range]] | None = None,
     targets: tuple[str, ...] = (),
     note: str = "",
     waits: bool = False,
@@ -148,16 +148,16 @@ def instruction(
     template: see :mod:`isa.spec.pattern`. timing: key of the arch tables, or a function of the parameters. section: of the PTX
     ISA. body: ``lane``, ``warp`` or ``planes``. control: what the executor does, for an instruction without a body. sm, ptx:
     first target and PTX version that have it. inputs: which values the generated tests draw. collective: the operand holding
-    the member mask, or ``"warp"`` for ``.aligned`` instructions that every live lane of the warp must execute together. memory:
-    ``load``, ``store``, ``atomic``, ``copy``, ``matrix_load`` or ``matrix_store`` if it touches memory through ``[a]``. valid:
-    returns why a combination of modifiers is not allowed, else None. operands: gives type and count of operands by name (a
-    template writes ``*n`` for a count that only this knows). arch_rule: further parameters that depend on the target (SM
-    number), such as tensor-core arithmetic. relaxed: operands whose register may be wider than the type (PTX ISA 9.4.1: ld, st,
-    cvt). hidden: operands that the text does not have: predicates that stand for the carry flag ``CC.CF`` (PTX ISA 9.7.2), what
-    ``d`` holds before, and constants called ``numbers``, which the function of that name gives. immediates: operands that are
-    constants, with the values they may have; a predicate may be a register as well. targets: the only targets that have it,
-    such as ``sm_90a``; empty for every one from ``sm`` on. waits: its ``warp`` body may return :data:`isa.machine.WAIT` or
-    ``YIELD``. Slots are keyword arguments.
+    the member mask, or ``"warp"`` for ``.aligned`` instructions that every live lane of the warp must execute together.
+    memory: ``load``, ``store``, ``atomic``, ``copy``, ``matrix_load`` or ``matrix_store`` if it touches memory through
+    ``[a]``. valid: returns why a combination of modifiers is not allowed, else None. operands: gives type and count of
+    operands by name (a template writes ``*n`` for a count that only this knows). arch_rule: further parameters that depend on
+    the target (SM number), such as tensor-core arithmetic. relaxed: operands whose register may be wider than the type (PTX
+    ISA 9.4.1: ld, st, cvt). hidden: operands that the text does not have: predicates that stand for the carry flag ``CC.CF``
+    (PTX ISA 9.7.2), what ``d`` holds before, and constants called ``numbers``, which the function of that name gives.
+    immediates: operands that are constants, with the values they may have (a range for any); a predicate may be a register as
+    well. targets: the only targets that have it, such as ``sm_90a``; empty for every one from ``sm`` on. waits: its ``warp``
+    body may return :data:`isa.machine.WAIT` or ``YIELD``. Slots are keyword arguments.
     """
     made = {name: value if isinstance(value, Slot) else Slot(tuple(value)) for name, value in slots.items()}
 
