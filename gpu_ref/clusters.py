@@ -41,7 +41,9 @@ def launch_clustered(
     args: Sequence[Any],
     shared_mem: int,
 ) -> None:
-    """Launch a ``CUfunction`` in clusters of ``cluster`` CTAs. ``args``: CuPy arrays and NumPy scalars. Raises RuntimeError."""
+    """Launch a ``CUfunction`` in clusters of ``cluster`` CTAs. ``args``: CuPy arrays; NumPy scalars and arrays, by value.
+
+    Raises RuntimeError."""
     driver = ctypes.CDLL("libcuda.so.1")
     if cluster[0] * cluster[1] * cluster[2] > _PORTABLE:
         _check(driver.cuFuncSetAttribute(ctypes.c_void_p(function), _NON_PORTABLE_SIZE, 1))
@@ -53,7 +55,7 @@ def launch_clustered(
 
 
 def _bytes(value: Any) -> Any:
-    raw = value.tobytes() if isinstance(value, np.generic) else np.uint64(value.data.ptr).tobytes()
+    raw = value.tobytes() if isinstance(value, np.generic | np.ndarray) else np.uint64(value.data.ptr).tobytes()
     return ctypes.create_string_buffer(raw, len(raw))
 
 
