@@ -101,3 +101,15 @@ def test_textures_are_named() -> None:
         tcsim.RawModule(code=declared.replace("k()", "k(.param .texref p)")).get_function("k")
     with pytest.raises(PtxError, match="launching kernels from kernels"):
         tcsim.RawModule(code=kernel("mov.u64 %rd1, k;")).get_function("k")
+
+
+@pytest.mark.parametrize(("text", "why"), [
+    ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}];", "textures and surfaces"),
+    ("sust.b.2d.b32.trap [%rd1, {%r1, %r2}], {%r3};", "textures and surfaces"),
+    ("tcgen05.fence::before_thread_sync;", "compile for sm_90a"),
+    ("multimem.red.relaxed.sys.global.add.u32 [%rd1], %r1;", "several GPUs"),
+    ("frobnicate.u32 %r1, %r2;", "unknown instruction 'frobnicate'"),
+])  # fmt: skip
+def test_what_is_not_executed_says_why(text: str, why: str) -> None:
+    with pytest.raises(tcsim.UnsupportedError, match=f"line 16: .*{why}"):
+        tcsim.RawModule(code=kernel(text))

@@ -30,6 +30,7 @@ from typing import Any
 from msgspec import Struct
 
 from isa.spec.pattern import OperandSpec, Pattern, Slot, parse_pattern
+from isa.spec.refused import REFUSED
 from isa.types import ScalarType, scalar_type
 
 __all__ = ["Form", "Instruction", "ResolvedOperand", "all_instructions", "by_base", "find", "instruction"]
@@ -221,7 +222,7 @@ def _find(opcode: str) -> tuple[list[Form], str]:
     base, *tokens = opcode.split(".")
     entries = by_base(base)
     if not entries:
-        return [], f"unknown instruction {base!r}"
+        return [], REFUSED.get(base, f"unknown instruction {base!r}")
     forms: list[Form] = []
     reasons: list[str] = []
     for entry in entries:
