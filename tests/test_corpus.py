@@ -1,7 +1,7 @@
 """Kernels in the style of what the wider collection lacks, byte for byte as an H200 ran them (tests/data/corpus).
 
-Grid barriers of cooperative groups, memory on the stack, two translation units linked, cache policies, packed video instructions,
-and the CuTe DSL of CUTLASS, for sm_75 to sm_90a.
+Grid barriers of cooperative groups, memory on the stack, two translation units linked, cache policies, packed video
+instructions, and the CuTe DSL of CUTLASS, for sm_75 to sm_90a.
 """
 
 from __future__ import annotations
