@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.arith import bfloat16, float16
+from isa.arith import bfloat16, float16, float32
 from isa.arith.float32 import canon_f32, copysign_f32, fma_f32_rn, fma_ftz_f32_rn, ftz_f32, neg_f32, sat_f32
 from isa.arith.float64 import fma_f64_rn, neg_f64
 from isa.arith.lane import lane
 from isa.arith.mufu import mufu_rcp
+from isa.arith.pair_f32 import high_f32, low_f32, pack_f32
 from isa.arith.rounding import f64_to_f32_rn
-from isa.instructions.tables import function_of
+from isa.instructions.tables import ROUNDINGS, by_rounding, function_of
 from isa.spec import flag, instruction
 
 _NOTE = "Internal: made by contraction of a multiplication and an addition; not PTX."
@@ -23,6 +24,7 @@ FMA = {t: function_of(float16 if t in _F16 else bfloat16, f"fma_{t}") for t in _
 FMA_FTZ = {t: function_of(float16, f"fma_ftz_{t}") for t in _F16}
 NEG = {t: function_of(float16 if t in _F16 else bfloat16, f"neg_{t}") for t in _F16 + _BF16}
 SAT = {t: function_of(float16, f"sat_{t}") for t in _F16}
+SINGLE, SINGLE_FTZ = by_rounding(float32, "fma_f32"), by_rounding(float32, "fma_ftz_f32")
 
 
 # ------------------------------------------------------------------------------------------------------ contraction
@@ -46,6 +48,28 @@ def fused_single(a, b, c, *, minus_product, minus_addend, ftz, sat):
         c = neg_f32(c)
     r = fma_ftz_f32_rn(a, b, c) if ftz else fma_f32_rn(a, b, c)
     return sat_f32(r) if sat else r
+
+
+@instruction(
+    "fused_multiply_add{minus_product}{minus_addend}.{rnd}{ftz}.f32x2 d, a, b, c",
+    timing="fma",
+    section="9.7.3.6",
+    note=_NOTE,
+    minus_product=flag("minus_product"),
+    minus_addend=flag("minus_addend"),
+    rnd=ROUNDINGS,
+    ftz=flag("ftz"),
+)
+def fused_pair(a, b, c, *, minus_product, minus_addend, rnd, ftz):
+    """``+-(a * b) +- c`` of both elements, each with one rounding."""
+    a0, a1, b0, b1, c0, c1 = low_f32(a), high_f32(a), low_f32(b), high_f32(b), low_f32(c), high_f32(c)
+    if minus_product:
+        a0, a1 = neg_f32(a0), neg_f32(a1)
+    if minus_addend:
+        c0, c1 = neg_f32(c0), neg_f32(c1)
+    if ftz:
+        return pack_f32(SINGLE_FTZ[rnd](a0, b0, c0), SINGLE_FTZ[rnd](a1, b1, c1))
+    return pack_f32(SINGLE[rnd](a0, b0, c0), SINGLE[rnd](a1, b1, c1))
 
 
 @instruction(

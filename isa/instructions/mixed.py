@@ -2,7 +2,9 @@
 minima of three (9.7.3).
 
 A half widens exactly, so each is one f32 operation with one rounding. No hardware that has them was recorded; that NaN results
-are 0x7fffffff and that ``.ftz`` is decided as on sm_90 is an analogy.
+are 0x7fffffff and that ``.ftz`` is decided as on sm_90 is an analogy. ptxas 13.0 makes one multiply-add of a product and a
+sum of pairs that round alike, whether the rounding is written or not and whatever ``--fmad`` says; so does contraction here,
+but for ``fmad=False``.
 """
 
 from __future__ import annotations

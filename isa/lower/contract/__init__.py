@@ -101,10 +101,10 @@ def _has_pair(instructions: list[Instr]) -> bool:
     summed: set[str] = set()
     for instr in instructions:
         op = op_of(instr.form)
-        if op.base in ("mul", "div", "rcp") and not op.rounding:
-            made.add(op.type)
-        elif op.base in ("add", "sub") and not op.rounding and op.floating:
-            summed.add(op.type)
+        if op.base in ("mul", "div", "rcp") and op.fuses:
+            made.add(op.kind)
+        elif op.base in ("add", "sub") and op.fuses:
+            summed.add(op.kind)
     return not made.isdisjoint(summed)
 
 

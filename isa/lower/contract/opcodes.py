@@ -39,6 +39,17 @@ class Op:
     destinations: tuple[str, ...]
 
     @property
+    def fuses(self) -> bool:
+        """Whether a product or sum of this form may become half of a fused multiply-add: one without a rounding modifier; of
+        pairs of f32 any (ptxas 13.0, with and without ``--fmad=false``)."""
+        return self.type == "f32x2" or (self.type in FLOAT_TYPES and not self.rounding)
+
+    @property
+    def kind(self) -> str:
+        """What a product and a sum must have in common to be fused, besides ``.ftz``: the type, and of pairs the rounding."""
+        return f"{self.rounding or 'rn'}.{self.type}" if self.type == "f32x2" else self.type
+
+    @property
     def ftz(self) -> bool:
         return "ftz" in self.words
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from isa.lower.contract.live import Analysis
 from isa.lower.contract.loops import Unrolled
-from isa.lower.contract.opcodes import FLOAT_TYPES, Op, op_of
+from isa.lower.contract.opcodes import Op, op_of
 from isa.lower.contract.sinking import Sinking
 from isa.lower.contract.values import ABS, CONST, DEF, FLUSH, NEG, PACK, PHI, PIECE, Value, resolve
 from isa.lower.ir import Instr
@@ -22,9 +22,9 @@ __all__ = ["Candidates", "Operand", "Product", "Sum", "find_products", "negation
 
 @dataclass(eq=False, slots=True)
 class Product:
-    """``factors``: the values multiplied, None for a division. ``anywhere``: fusible in other regions too. ``uses``: how many
-    times sums use it. ``blocked``: something forbids every fusion from here on. ``fused``: how many sums have taken it.
-    ``copy``: made for one sum that moved.
+    """``type``: the :attr:`~isa.lower.contract.opcodes.Op.kind`. ``factors``: the values multiplied, None for a division.
+    ``anywhere``: fusible in other regions too. ``uses``: how many times sums use it. ``blocked``: something forbids every
+    fusion from here on. ``fused``: how many sums have taken it. ``copy``: made for one sum that moved.
     """
 
     instr: int
@@ -77,7 +77,7 @@ def find_products(
 
 
 def _product(index: int, op: Op, instructions: list[Instr], analysis: Analysis) -> Product | None:
-    if op.base not in ("mul", "div", "rcp") or op.type not in FLOAT_TYPES or op.rounding or op.sat:
+    if op.base not in ("mul", "div", "rcp") or not op.fuses or op.sat:
         return None
     values = analysis.values
     sources = values.sources[index]
@@ -87,7 +87,7 @@ def _product(index: int, op: Op, instructions: list[Instr], analysis: Analysis) 
     if op.base == "mul":
         a, b = resolve(sources[0]), resolve(sources[1])
         anywhere = _is_constant(a, instructions) or _is_constant(b, instructions)
-        return Product(index, op.type, op.ftz, region, (a, b), anywhere)
+        return Product(index, op.kind, op.ftz, region, (a, b), anywhere)
     if op.type != "f32":
         return None
     return _division(index, op, region, [resolve(s) for s in sources], instructions)
@@ -188,7 +188,7 @@ class _Finder:
             return  # carried on: whoever reads the result counts
         op = op_of(self.instructions[index].form)
         sources = values.sources[index] or []
-        is_sum = op.base in ("add", "sub") and op.floating and not op.rounding
+        is_sum = op.base in ("add", "sub") and op.fuses
         if index in self.sinking.moved:
             self._moved(index, op, sources, is_sum)
         elif is_sum:
@@ -282,7 +282,7 @@ class _Finder:
             product = self._product(value)
             if product is None:
                 self._block(value, self._block_of(index))
-            elif product.type == op.type and product.ftz == op.ftz and first[0] is not second[0]:
+            elif product.type == op.kind and product.ftz == op.ftz and first[0] is not second[0]:
                 flush = resolve(sources[len(operands)])
                 if flush.kind in (NEG, FLUSH) and not self._is_near(flush.instr, index):
                     self._hindered.add(product.instr)
@@ -307,7 +307,7 @@ class _Finder:
             if product is None or product.instr not in inside:
                 self._block(source, self._block_of(index))
                 product = None
-            elif is_sum and product.type == op.type and product.ftz == op.ftz:
+            elif is_sum and product.type == op.kind and product.ftz == op.ftz:
                 product = replace(product, uses=1, blocked=twice, copy=True)
             else:
                 product = None

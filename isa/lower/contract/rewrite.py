@@ -110,8 +110,11 @@ def _signed_copy(op: Op, negate: bool, destination: Arg, source: Arg) -> tuple[F
 def fused_form(op: Op, minus_product: bool, minus_addend: bool) -> Form:
     """The multiply-add that a sum of this form becomes: PTX's own ``fma.rn``, or with signs turned the internal one."""
     tail = ("." if op.ftz else "") + ("ftz" if op.ftz else "") + (".sat" if op.sat else "") + f".{op.type}"
+    rounding = op.rounding or "rn"
     if not minus_product and not minus_addend:
-        return form_of(f"fma.rn{tail}")
+        return form_of(f"fma.{rounding}{tail}")
+    if op.type == "f32x2":
+        tail = f".{rounding}{tail}"
     signs = (".minus_product" if minus_product else "") + (".minus_addend" if minus_addend else "")
     return form_of(f"fused_multiply_add{signs}{tail}")
 
