@@ -37,7 +37,7 @@ class ModuleCode:
             self.code,
             kernel,
             sm=self.sm,
-            parameters=_parameters(function),
+            parameters=_parameters(function, self.code.code[kernel].parameter_offsets),
             directives=_directives(function),
             locs=locations_of(function),
             files=self.tree.files,
@@ -56,12 +56,13 @@ class ModuleCode:
             raise UnsupportedError(missing, f"machine code of kernel {program.name}")
 
 
-def _parameters(function: ast.Function) -> list[Parameter]:
-    """The parameters of an entry with their offsets from the first."""
+def _parameters(function: ast.Function, offsets: dict[int, int]) -> list[Parameter]:
+    """The parameters of an entry with their offsets from the first byte of all; ``offsets``: those that ptxas chose."""
     out: list[Parameter] = []
     offset = 0
-    for variable in function.params:
+    for number, variable in enumerate(function.params):
         start, offset = layout(offset, variable)
+        start = offsets.get(number, start)
         size, align = variable_bytes(variable), variable_align(variable)
         out.append(Parameter(variable.name, start, size, align, variable.type, bool(variable.dims)))
     return out

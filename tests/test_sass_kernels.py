@@ -124,7 +124,7 @@ def test_an_unsupported_instruction_is_named_and_the_kernel_runs_as_ptx() -> Non
         ("c[0x0][0x208]", "c[0x0][0x100]", r"what the driver puts at c\[0x0\]\[0x100\] is not known"),
         ("STG.E desc[UR4][R4.64], R7", "STG.E.QUX desc[UR4][R4.64], R7", "STG is known, but not with these modifiers"),
         ("FFMA R7, R2, UR6, R7", "FFMA R7, R2, UR6", "these operands are not known"),
-        ("FFMA R7, R2, UR6, R7", "CALL.ABS.NOINC `(vprintf)", "vprintf is not in the machine code"),
+        ("FFMA R7, R2, UR6, R7", "CALL.ABS.NOINC `(vscanf)", "vscanf is not in the machine code"),
     ],
 )
 def test_what_is_not_known_is_told(old: str, new: str, why: str) -> None:

@@ -63,7 +63,8 @@ class CodeSection:
     """The code of one kernel or device function. ``labels``: name to address; ``is_kernel``: whether it can be launched.
 
     ``registers``: per thread; ``static_shared``: bytes, the system's reserved ones included; ``stack``: bytes of local memory;
-    ``parameter_base``, ``parameter_size``: where parameters are in constant bank 0, in bytes.
+    ``parameter_base``, ``parameter_size``: where parameters are in constant bank 0, in bytes; ``parameter_offsets``: of each,
+    by its number, from the first byte of all (alignment counts from the start of the bank).
     """
 
     name: str
@@ -75,6 +76,7 @@ class CodeSection:
     stack: int = 0
     parameter_base: int = 0
     parameter_size: int = 0
+    parameter_offsets: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -180,3 +182,5 @@ def _attributes(machine: MachineCode, code: CodeSection) -> None:
     for name, values in own.attributes() if own is not None else ():
         if name == "EIATTR_PARAM_CBANK":
             code.parameter_base, code.parameter_size = int(values[1], 0), int(values[2], 0)
+        elif name == "EIATTR_KPARAM_INFO":
+            code.parameter_offsets[int(values[1], 0)] = int(values[2], 0)

@@ -9,7 +9,7 @@ from isa.instructions.control import HOST_FUNCTIONS
 from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.sass.bank import KNOWN
 from isa.sass.listing import CodeSection, MachineCode, MachineInstruction
-from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Operand, Special, Strange
+from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Special, Strange
 from isa.sass.registry import MachineForm, find_opcode, match_operands
 from isa.sass.specials import SPECIALS
 
@@ -63,7 +63,7 @@ def bind(placed: list[Placed], kernel: str) -> list[Unsupported]:
     for item in placed:
         instruction = item.instruction
         forms, why = find_opcode(_opcode(instruction))
-        unread = [o.text for o in instruction.operands if isinstance(o, Strange)]
+        unread = [o.text for o in _operands(instruction) if isinstance(o, Strange)]
         strange = [o.name for o in _operands(instruction) if isinstance(o, Special) and o.name not in SPECIALS]
         unknown = [o.offset for o in instruction.operands if isinstance(o, Constant) and _unknown_place(o, base)]
         if item.unresolved:
@@ -93,10 +93,13 @@ def _unknown_place(constant: Constant, parameters: int) -> bool:
 
 
 def _opcode(instruction: MachineInstruction) -> str:
-    """The opcode to look up: special registers that depend on time are read by instructions of their own."""
+    """The opcode to look up. Special registers that depend on time are read by instructions of their own, and the directions of
+    a bulk copy, which differ in the order of words only, are told apart."""
+    base, dot, rest = instruction.opcode.partition(".")
+    if base == "UBLKCP":
+        return f"{base}_{rest[0]}{rest[2:]}"
     for operand in instruction.operands:
         if isinstance(operand, Special) and operand.name.startswith(("SR_CLOCK", "SR_GLOBALTIMER")):
-            base, dot, rest = instruction.opcode.partition(".")
             return f"{base}_CLOCK.{operand.name[3:]}{dot}{rest}"
     return instruction.opcode
 
@@ -105,6 +108,9 @@ def _operands(instruction: MachineInstruction) -> tuple[Operand, ...]:
     """The operands, the two halves of a packed immediate being one, and without the scoreboard of a warpgroup."""
     if "GMMA" in instruction.base or instruction.base == "WARPGROUP":
         return tuple(o for o in instruction.operands if not (isinstance(o, Special) and o.name.startswith("gsb")))
+    if instruction.base.startswith(("UTMA", "UBLK")):  # ``[UR8]`` stands for registers from there on
+        shown = (o for o in instruction.operands if not (isinstance(o, Strange) and o.text.startswith("desc[")))
+        return tuple(o.uniform if isinstance(o, Memory) and o.uniform is not None else o for o in shown)
     if not instruction.base.startswith(("H", "VH")):
         return instruction.operands
     out: list[Operand] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 
 from isa.errors import TcsimError
@@ -61,4 +62,5 @@ def show_opcode(opcode: str) -> Iterator[str]:
 
 
 def _spelled(entry: MachineOpcode) -> str:
-    return entry.pattern.spell().replace("_CLOCK", "")
+    text = entry.pattern.spell().replace("_CLOCK", "")
+    return re.sub(r"_([SG])([SG])", r".\1.\2", text)

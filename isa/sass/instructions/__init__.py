@@ -2,6 +2,7 @@
 
 from isa.sass.instructions import (
     asynchronous,
+    bulk,
     control,
     convert,
     double,
@@ -18,6 +19,7 @@ from isa.sass.instructions import (
 
 __all__ = [
     "asynchronous",
+    "bulk",
     "control",
     "convert",
     "double",
