@@ -127,3 +127,20 @@ def test_a_deadlock_names_both_sides() -> None:
     text = str(told.value)
     assert "warp 0 lanes 0-31: wait at barrier 2" in text and "for warp 1 lanes 0-31" in text
     assert "warp 1 lanes 0-31: wait at barrier 1" in text and "for warp 0 lanes 0-31" in text
+
+
+@pytest.mark.parametrize(
+    ("space", "what"), [("global", r"at 0x7f\w+, now 0x0"), ("shared", "at 0x0 of shared memory, now 0x5")]
+)
+def test_an_endless_loop_names_what_it_waits_for(space: str, what: str) -> None:
+    with pytest.raises(tcsim.DeadlockError, match=rf"in a loop that reads 4 bytes {what} \(ld\.volatile\.{space}\.u32  ptx:"):
+        run(
+            f"""
+            .shared .u32 flag;
+            st.shared.u32 [flag], 5;
+            mov.u64 %rd1, {"pin" if space == "global" else "flag"};
+            L: ld.volatile.{space}.u32 %r1, [%rd1];
+            setp.ne.u32 %p1, %r1, 9;
+            @%p1 bra L;
+            """
+        )

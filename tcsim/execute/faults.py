@@ -16,6 +16,7 @@ from tcsim.execute.collectives import NOT_A_MEMBER, SEPARATED
 from tcsim.execute.convergence import BAD_ADDRESS
 from tcsim.execute.hostcalls import HostFault
 from tcsim.execute.interpreter import Outcome
+from tcsim.execute.polling import polled
 from tcsim.execute.state import COUNT_FAULT_PC, COUNT_FAULT_WARP, GroupState
 from tcsim.execute.transfer import BAD_TARGET
 
@@ -302,4 +303,4 @@ def _waits(slot: CtaSlot, w: int, g: int, mask: int) -> str:
         return f"wait to meet the other side of a branch at {program.where(pc)}"
     if program.code[pc, KIND] == Kind.WAIT:
         return f"wait at {where}{_awaited(slot, w, pc, mask)}"
-    return f"at {where}" if program.code[pc, KIND] != Kind.EXIT else "about to exit"
+    return f"at {where}{polled(slot, w, pc, mask)}" if program.code[pc, KIND] != Kind.EXIT else "about to exit"
