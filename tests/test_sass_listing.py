@@ -199,6 +199,13 @@ def _edited(old: str, new: str) -> str:
     return text.replace(old, new)
 
 
+def test_a_kernel_may_be_called_align() -> None:
+    """Only lines that are alignment are left out, not those that name such a kernel's constant bank."""
+    lines = ["\t.align\t\t4", "        /*0064*/ \t.word\tindex@(.nv.constant0.align)", "        /*0068*/ \t.short\t0x0210"]
+    kept = trim("\n".join(["\t.target\tsm_90", "\t.section\t.nv.info.align", *lines])).splitlines()
+    assert kept[2:] == lines[1:]
+
+
 def test_a_bad_operand_is_named_with_its_address() -> None:
     machine = read_listing(_edited("FFMA R7, R2, UR6, R7", "FFMA R7, R2, UR6?, R7"))
     (missing,) = bind(place(machine, machine.code["saxpy"])[0], "saxpy")

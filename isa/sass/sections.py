@@ -107,7 +107,7 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
 
 def _wanted(section: Section, line: str) -> bool:
     """Alignment says something of data sections only."""
-    return ".align" not in line or section.name in (".nv.global", ".nv.global.init", ".nv.constant3")
+    return not line.lstrip().startswith(".align") or section.name in (".nv.global", ".nv.global.init", ".nv.constant3")
 
 
 def trim(text: str) -> str:
