@@ -89,8 +89,9 @@ def _encoder() -> Encoder:
     return Encoder()
 
 
-def encode_map(tensor: TensorMap) -> NDArray[np.uint8]:
-    """The driver's map of a tensor, as a kernel argument for CuPy. Raises TcsimError if the driver refuses it."""
+def encode_map(tensor: TensorMap) -> NDArray[np.void]:
+    """The driver's map of a tensor, as a kernel argument for CuPy, which passes an array of one element by value. Raises
+    TcsimError if the driver refuses it."""
     modes = [
         INTERLEAVES.index(tensor.interleave),
         SWIZZLES.index(tensor.swizzle),
@@ -106,7 +107,7 @@ def encode_map(tensor: TensorMap) -> NDArray[np.uint8]:
         result, data = _encoder().tiled(*start, tensor.box, tensor.element_strides, modes)
     if result != SUCCESS:
         raise TcsimError(f"the driver cannot encode {tensor}: CUresult {result}")
-    return np.frombuffer(data, np.uint8).copy()
+    return np.frombuffer(data, np.dtype((np.void, MAP_BYTES))).copy()
 
 
 def _u64(values: Sequence[int]) -> ctypes.Array[ctypes.c_uint64]:
