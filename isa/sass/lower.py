@@ -369,6 +369,9 @@ class _Writer:
                 relative = item.number + 1 if item.instruction.base == "BRX" else 0
                 add = relative + base.value // 16
             self.pool += [self._register(register, 0, 1, False), add]
+            second = operands.get("e")
+            if isinstance(second, Register):
+                row[EXTRA] = self._guard(second)
         elif control.startswith("barrier"):
             self._barrier(item, control, row)
         elif item.instruction.base == "DEPBAR" or item.instruction.opcode.startswith("WARPGROUP.DEPBAR"):

@@ -208,6 +208,12 @@ def control(base, lanes, place, ctx):
         _converge(table, row, base, w, g, lanes, live)
         return np.int32(0)
     if kind == JUMP:
+        if row[EXTRA] >= 0:
+            word = as_u32(base)[row[EXTRA] >> 1]
+            lanes &= ~word if row[EXTRA] & 1 else word
+        if lanes == np.uint32(0):
+            pc[g] += np.int32(1)
+            return np.int32(0)
         return np.int32(_jump(table, row, base, w, g, lanes))
     if kind in (BREAK, BRANCH_BOTH):
         if row[EXTRA] >= 0:

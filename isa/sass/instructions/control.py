@@ -54,6 +54,12 @@ def ret() -> None:
     """Go to the address in a register, plus a base."""
 
 
+@machine("RET.REL.NODEC e:pred, a:b32, base:b32", control="jump", pipe="cbu")
+@machine("RET.ABS.NODEC e:pred, a:b32, base:b32", control="jump", pipe="cbu")
+def ret_both() -> None:
+    """The same where both the guard and ``e`` hold."""
+
+
 @machine("LEPC d:u64, target:u64?", pipe="cbu")
 def lepc(target):
     """The address of a place in the code: of this instruction itself, where none is named."""
