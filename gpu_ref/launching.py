@@ -75,10 +75,7 @@ class KernelHandle:
             array = cupy.empty(value.shape, dtype=value.dtype)
             array.set(np.ascontiguousarray(value))
             uploaded.append(array)
-        # CuPy passes by value what has one element, of any size.
-        return [
-            encode_map(x.at(uploaded[x.position].data.ptr)).view("V128") if isinstance(x, MapOf) else x for x in uploaded
-        ]
+        return [encode_map(x.at(uploaded[x.position].data.ptr)) if isinstance(x, MapOf) else x for x in uploaded]
 
     def run(
         self,
