@@ -22,6 +22,7 @@ from isa.tensor.formats import INTEGER_BITS
 from isa.tensor.forms import element_bits
 from isa.tensor.metadata import codes_of, gathered_k, valid_pairs
 from isa.tensor.rules import ARCHITECTURES
+from isa.tensor.scaled_forms import KIND_FORMS
 from tcsim.cli import main
 from tcsim.errors import TcsimError
 from tcsim.numerics import OperandError
@@ -296,10 +297,11 @@ def test_every_tensor_form_can_be_shown_and_listed(capsys: pytest.CaptureFixture
 # ------------------------------------------------------------------------------------------------------ machine code
 
 
-def test_the_table_of_machine_code_has_every_dense_form() -> None:
-    for form in (*MMA_FORMS, *WMMA_FORMS):
+def test_the_table_of_machine_code_has_every_form() -> None:
+    for form in (*MMA_FORMS, *SPARSE_FORMS, *WMMA_FORMS):
         listed = [sm for sms in machine_code(form) for sm in sms]
         assert sorted(listed) == [sm for sm in ARCHITECTURES if sm >= max(form.sm, 75)]  # ptxas 13.0 has no sm_70
+    assert all(list(machine_code(form)) == [(form.sm,)] for form in KIND_FORMS)
 
 
 def test_the_table_of_machine_code_is_what_ptxas_makes() -> None:
