@@ -31,9 +31,7 @@ from isa.tensor.reference import convert, dot, integer_dot
 from isa.tensor.rules import ARCHITECTURES, RULES, Rule
 
 KINDS = ("raw", "near one", "wide", "sparse", "subnormal", "cancelling", "overflowing", "special", "last bit", "floor")
-FORMATS = {name: (f.exponent_bits, f.fraction_bits, f.bits) for name, f in FLOAT_FORMATS.items()} | {
-    "f64": (11, 52, 64)
-}
+FORMATS = {name: (f.exponent_bits, f.fraction_bits, f.bits) for name, f in FLOAT_FORMATS.items()} | {"f64": (11, 52, 64)}
 
 
 def draw(rng: np.random.Generator, ptx_type: str, shape: tuple[int, int], kind: str) -> np.ndarray:
@@ -119,11 +117,7 @@ def operands(rng: np.random.Generator, form: MmaForm, kind: str) -> tuple[np.nda
     a = np.stack([draw(rng, form.a, (form.m, form.k), kind) for _ in range(count)])
     b = np.stack([draw(rng, form.b, (form.k, form.n), kind) for _ in range(count)])
     # An accumulator of another size than the products now and then; huge ones would hide them.
-    c_kind = (
-        kind
-        if kind in ("raw", "special", "subnormal")
-        else str(rng.choice(["near one", "wide", "subnormal", "sparse"]))
-    )
+    c_kind = kind if kind in ("raw", "special", "subnormal") else str(rng.choice(["near one", "wide", "subnormal", "sparse"]))
     c = np.stack([draw(rng, form.c, (form.m, form.n), c_kind) for _ in range(count)])
     if kind == "cancelling":  # neighbours in k cancel but for the last bits
         bits = element_bits(form.a)
@@ -279,9 +273,7 @@ def test_accumulating_in_place() -> None:
     rng = np.random.default_rng(7)
     for form in (*MMA_FORMS[:2], find_form("mma", "m16n8k16", "f16", "f16", "f16", "f16")):
         plan = make_plan(form, 90)
-        a, b, c = (
-            mma_fragment(form, name).pack(x) for name, x in zip("abc", operands(rng, form, "near one"), strict=True)
-        )
+        a, b, c = (mma_fragment(form, name).pack(x) for name, x in zip("abc", operands(rng, form, "near one"), strict=True))
         right = execute(plan, a, b, c)
         plan.kernel(c, a, b, c, plan.numbers)
         np.testing.assert_array_equal(c, right)
@@ -318,8 +310,11 @@ def patterns(ptx_type: str) -> st.SearchStrategy[int]:
     return st.sampled_from(edges(ptx_type)) | st.integers(0, (1 << FLOAT_FORMATS[ptx_type].bits) - 1)
 
 
-DOT_RULES = [r for r in RULES.values() if r.method.startswith("fused") and r.sm in (70, 75, 80, 89, 90, 120)]
+# (tests/test_tensor_scaled.py does the same for the families with scales.)
 DOT_TYPES = {"f16": ("f16", "f16"), "bf16": ("bf16", "bf16"), "tf32": ("tf32", "tf32"), "fp8": ("e4m3", "e5m2")}
+DOT_RULES = [
+    r for r in RULES.values() if r.family in DOT_TYPES and r.method.startswith("fused") and r.sm in (70, 75, 80, 89, 90, 120)
+]
 
 
 @settings(max_examples=25, deadline=None)
