@@ -39,6 +39,17 @@ def test_verify_says_every_byte(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("every byte equals the hardware's") >= 2
 
 
+def test_verify_takes_folders_of_bundles_and_passes_over_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "all").mkdir()
+    (tmp_path / "all" / "vector_add").symlink_to(TRACES / "vector_add")
+    (tmp_path / "all" / "kernels").symlink_to(TRACES / "kernels")
+    (tmp_path / "empty").mkdir()
+    assert main(["verify", str(tmp_path / "all"), str(tmp_path / "empty")]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.count("every byte equals the hardware's") == 1
+    assert "empty: no bundle here, passed over" in shown.err
+
+
 def test_verify_finds_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A bundle whose recorded output has one bit changed: exit code 1 and the place."""
     source = TRACES / "vector_add_bits"

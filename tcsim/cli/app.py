@@ -7,7 +7,7 @@ standard error).
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -124,17 +124,30 @@ def run(
 
 @app.command()
 def verify(
-    bundles: Annotated[list[str], typer.Argument(help="bundle folders")],
+    bundles: Annotated[list[str], typer.Argument(help="bundle folders, or folders of them")],
     device: DeviceName = "",
     machine: Annotated[bool, typer.Option("--machine", help="also run the machine code, and compare all three")] = False,
 ) -> None:
     """Run recorded bundles and compare every output byte with the hardware's. Exit code 1 on a mismatch."""
     equal = True
-    for target in bundles:
+    for target in _bundles_of(bundles):
         for as_machine in (False, True) if machine else (False,):
             equal = _verify(target, LaunchOptions(device=device, machine=as_machine)) and equal
     if not equal:
         raise typer.Exit(1)
+
+
+def _bundles_of(targets: list[str]) -> Iterator[str]:
+    """The bundles that targets are or hold. Among several, as ``traces/*/`` gives, a folder without any is passed over."""
+    for target in targets:
+        folder = Path(target)
+        inside = sorted(str(path.parent) for path in folder.glob("*/bundle.json")) if folder.is_dir() else []
+        if inside:
+            yield from inside
+        elif len(targets) > 1 and folder.is_dir() and not (folder / "bundle.json").exists():
+            typer.echo(f"{target}: no bundle here, passed over", err=True)
+        else:
+            yield target
 
 
 def _verify(target: str, options: LaunchOptions) -> bool:
