@@ -119,27 +119,39 @@ _ARRIVE: dict[str, Any] = {
 
 
 @lane
-def _arrive(ctx, host, count, number, which):
-    if which == "arrive":
-        return arrive(ctx, host, count, number)
-    return drop(ctx, host, count, number)
+def _arrivals(d, a, count, mask, ctx, space, drops, expects):
+    """Every lane's arrivals: ``count`` of them or, where it ``expects`` as many bytes more, one; ``d``: the state before.
+    ``drops``: later phases expect as many fewer."""
+    for number in range(32):
+        if (mask >> np.uint32(number)) & _ONE:
+            host = _object(ctx, space, a[number], number)
+            if host == 0:
+                return np.int32(1)
+            d[number] = state(load_u64(host))
+            arriving = np.uint32(count[number])
+            if expects:
+                status = expect_tx(ctx, host, arriving, number)
+                if status != 0:
+                    return status
+                arriving = _ONE
+            status = drop(ctx, host, arriving, number) if drops else arrive(ctx, host, arriving, number)
+            if status != 0:
+                return status
+    return np.int32(0)
 
 
 @instruction(
-    "mbarrier.{which}{sem}{scope}{space}.b64 d:b64, [a]", space=optional(*_ANY), **_ordered("release", "relaxed"), **_ARRIVE
+    "mbarrier.{which}{sem}{scope}{space}.b64 d:b64, [a]",
+    space=optional(*_ANY),
+    **_ordered("release", "relaxed"),
+    **_ARRIVE,
 )
 def mbarrier_arrive(d, a, mask, ctx, *, which, space):
     """One arrival; ``d`` gets the state before it. (``arrive_drop``: and later phases expect one fewer.)"""
+    ones = stack_array(32, np.uint32)
     for number in range(32):
-        if (mask >> np.uint32(number)) & _ONE:
-            host = _object(ctx, SPACES[space], a[number], number)
-            if host == 0:
-                return 1
-            d[number] = state(load_u64(host))
-            status = _arrive(ctx, host, 1, number, which)
-            if status != 0:
-                return status
-    return 0
+        ones[number] = _ONE
+    return _arrivals(d, a, ones, mask, ctx, SPACES[space], which == "arrive_drop", False)
 
 
 @instruction(
@@ -150,16 +162,7 @@ def mbarrier_arrive(d, a, mask, ctx, *, which, space):
 )
 def mbarrier_arrive_count(d, a, count, mask, ctx, *, which, space):
     """``count`` arrivals; ``d`` gets the state before them."""
-    for number in range(32):
-        if (mask >> np.uint32(number)) & _ONE:
-            host = _object(ctx, SPACES[space], a[number], number)
-            if host == 0:
-                return 1
-            d[number] = state(load_u64(host))
-            status = _arrive(ctx, host, count[number], number, which)
-            if status != 0:
-                return status
-    return 0
+    return _arrivals(d, a, count, mask, ctx, SPACES[space], which == "arrive_drop", False)
 
 
 @instruction(
@@ -170,18 +173,7 @@ def mbarrier_arrive_count(d, a, count, mask, ctx, *, which, space):
 )
 def mbarrier_arrive_expect_tx(d, a, count, mask, ctx, *, which, space):
     """Expect ``count`` more bytes in the phase under way, then arrive once; ``d`` gets the state before."""
-    for number in range(32):
-        if (mask >> np.uint32(number)) & _ONE:
-            host = _object(ctx, SPACES[space], a[number], number)
-            if host == 0:
-                return 1
-            d[number] = state(load_u64(host))
-            status = expect_tx(ctx, host, count[number], number)
-            if status == 0:
-                status = _arrive(ctx, host, 1, number, which)
-            if status != 0:
-                return status
-    return 0
+    return _arrivals(d, a, count, mask, ctx, SPACES[space], which == "arrive_drop", True)
 
 
 @instruction(
@@ -192,16 +184,7 @@ def mbarrier_arrive_expect_tx(d, a, count, mask, ctx, *, which, space):
 )
 def mbarrier_arrive_no_complete(d, a, count, mask, ctx, *, which, space):
     """``count`` arrivals of which the program knows that they do not end the phase (undefined if they do)."""
-    for number in range(32):
-        if (mask >> np.uint32(number)) & _ONE:
-            host = _object(ctx, SPACES[space], a[number], number)
-            if host == 0:
-                return 1
-            d[number] = state(load_u64(host))
-            status = _arrive(ctx, host, count[number], number, which)
-            if status != 0:
-                return status
-    return 0
+    return _arrivals(d, a, count, mask, ctx, SPACES[space], which == "arrive_drop", False)
 
 
 @instruction("cp.async.mbarrier.arrive{space}.b64 [a]", section="9.7.13.15.15", space=optional(*_CTA), **_COMMON)
