@@ -12,6 +12,7 @@ __all__ = [
     "PtxError",
     "PtxSyntaxError",
     "TcsimError",
+    "UndefinedOperandWarning",
     "Unsupported",
     "UnsupportedError",
     "UnsupportedWarning",
@@ -52,6 +53,10 @@ class KernelFault(TcsimError):
 
 class DeadlockError(TcsimError):
     """No thread of a CTA can go on. The message lists who waits where for whom."""
+
+
+class UndefinedOperandWarning(UserWarning):
+    """An operand is one that PTX leaves undefined. The result is what the hardware was measured to do."""
 
 
 class UnsupportedWarning(UserWarning):

@@ -9,15 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from isa.instructions.warp import has
-from isa.kernels.planes import load_u32, store_u32
-from isa.machine import BAD_OPERAND, GLOBAL, SPACES, fault, locate
+from isa.kernels.planes import load_u32, store_i64, store_u32
+from isa.machine import BAD_OPERAND, GLOBAL, SPACES, UNDEFINED, fault, locate
 from isa.spec import flag, instruction, optional
 from isa.tensor.forms import FORMS, NoFormError, find_form
 from isa.tensor.mma_884 import mma_884
 from isa.tensor.mma_f64 import mma_f64
 from isa.tensor.mma_float import mma_float
 from isa.tensor.mma_integer import mma_bits, mma_integer
-from isa.tensor.mma_sparse import bad_metadata, mma_sparse_float, mma_sparse_integer
+from isa.tensor.mma_sparse import bad_metadata, mma_sparse_float, mma_sparse_integer, without_meaning
 from isa.tensor.plans import make_plan
 
 _SHARED = ("shared", "shared::cta")
@@ -257,8 +257,8 @@ def mma_sp(d, a, b, c, e, selector, ctx, *, kernel, numbers):
     """Multiply a small matrix half of whose elements are zeros that are not stored, and a dense one, and add a third.
 
     ``e`` says which elements of each row of A are stored (:mod:`isa.tensor.metadata`); the constant ``selector`` in which
-    lanes that is written. Metadata without a meaning do what an H200 does with them; on other architectures they stop the
-    kernel, and the fault holds the lane, the word and the first of the four bits.
+    lanes that is written. Metadata without a meaning do what an H200 does with them, and are told after the launch; on other
+    architectures they stop the kernel, and the fault holds the lane, the word and the first of the four bits.
     """
     chosen = np.int64(selector[0])
     if chosen < 0 or chosen >= 4 // numbers.metadata.lanes:
@@ -266,5 +266,7 @@ def mma_sp(d, a, b, c, e, selector, ctx, *, kernel, numbers):
     place = bad_metadata(e, chosen, numbers.metadata)
     if place >= 0:
         return fault(ctx, BAD_OPERAND, place >> 5, GLOBAL, e[place >> 5], place & 31)
+    if without_meaning(e, chosen, numbers.metadata):
+        store_i64(ctx + 8 * UNDEFINED, np.int64(1))
     _KERNELS[kernel](d, a, b, c, e, chosen, numbers)
     return 0

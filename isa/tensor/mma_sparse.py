@@ -41,7 +41,7 @@ _MAX_DENSE_INTEGER_B = 1024  # 128 x 8 of 4 bits
 class MetadataNumbers(NamedTuple):
     """A :class:`~isa.tensor.metadata.MetadataLayout`; ``word_shift``, of two to which a word has so many units;
     ``elements`` of a unit, 0 for a part of one; and in ``allowed`` a bit for each of the 16 pairs of codes: whether it may
-    occur."""
+    occur. ``meaning``: whether PTX gives it one, which matters where it is known what others do."""
 
     unit_bits: int
     units: int
@@ -49,6 +49,7 @@ class MetadataNumbers(NamedTuple):
     word_shift: int
     elements: int
     allowed: int
+    meaning: int
 
 
 class SparseFloatNumbers(NamedTuple):
@@ -84,13 +85,22 @@ def row_codes(row: int, metadata: Any, selector: int, p: MetadataNumbers) -> Any
 def bad_metadata(metadata: Any, selector: int, p: MetadataNumbers) -> Any:
     """Where the first pair of codes is that may not occur, as ``32 * lane + bit``; -1 if there is none. ``metadata``
     is the operand, ``[lane]``."""
-    if p.allowed == 0xFFFF:
-        return -1
+    return -1 if p.allowed == 0xFFFF else _first_without(metadata, selector, p, p.allowed)
+
+
+@inlined
+def without_meaning(metadata: Any, selector: int, p: MetadataNumbers) -> Any:
+    """Whether there is a pair of codes without a meaning, where all may occur."""
+    return p.allowed == 0xFFFF and _first_without(metadata, selector, p, p.meaning) >= 0
+
+
+@inlined
+def _first_without(metadata: Any, selector: int, p: MetadataNumbers, pairs: int) -> Any:
     for row in range(16):
         codes = row_codes(row, metadata, selector, p)
         for unit in range(0, p.units, 2):
             pair = (codes >> np.uint64(2 * unit)) & np.uint64(15)
-            if (np.uint64(p.allowed) >> pair) & np.uint64(1) == 0:
+            if (np.uint64(pairs) >> pair) & np.uint64(1) == 0:
                 lane = 4 * (row & 7) + p.lanes * selector
                 if p.unit_bits == 16:
                     return 32 * (lane + (unit >> 3)) + 16 * (row >> 3) + 2 * (unit & 7)

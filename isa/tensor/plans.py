@@ -126,10 +126,10 @@ def metadata_numbers(form: MmaForm, ordered: bool, sm: int) -> MetadataNumbers:
     """The constants that say where a sparse form's metadata is, and which pairs of codes may be in it: those that have a
     meaning, or all where it is known what an architecture (a row's ``sm``) does with the others."""
     layout = metadata_layout(form)
-    pairs = range(16) if sm in DEFINED_EVERYWHERE else valid_pairs(form, ordered)
-    allowed = sum(1 << pair for pair in pairs)
+    meaning = sum(1 << pair for pair in valid_pairs(form, ordered))
+    allowed = 0xFFFF if sm in DEFINED_EVERYWHERE else meaning
     elements, word_shift = layout.unit_bits // form.operand_bits, 1 if layout.unit_bits == 16 else 2
-    return MetadataNumbers(layout.unit_bits, layout.units, layout.lanes, word_shift, elements, allowed)
+    return MetadataNumbers(layout.unit_bits, layout.units, layout.lanes, word_shift, elements, allowed, meaning)
 
 
 def _numbers(form: MmaForm, rule: Rule, m: int, ordered: bool) -> tuple[Callable[..., None], NamedTuple]:

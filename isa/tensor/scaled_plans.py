@@ -31,7 +31,7 @@ from isa.tensor.scaled_forms import selectors
 
 __all__ = ["Scales", "SelectorError", "execute_scaled", "make_kind_plan"]
 
-_NONE = MetadataNumbers(8, 16, 1, 2, 1, 0)
+_NONE = MetadataNumbers(8, 16, 1, 2, 1, 0, 0)
 """In place of the metadata of a dense form."""
 
 

@@ -23,11 +23,11 @@ import numpy as np
 
 from isa.arith.stack import stack_array
 from isa.compiled import compiled, inlined
-from isa.kernels.planes import as_i32, as_u32, load_i64, load_u8, load_u16, load_u32
-from isa.machine import BAD_OPERAND, GLOBAL, OUT_OF_BOUNDS, SHARED, SHARED_HOST, SHARED_SIZE, WARP, fault
+from isa.kernels.planes import as_i32, as_u32, load_i64, load_u8, load_u16, load_u32, store_i64
+from isa.machine import BAD_OPERAND, GLOBAL, OUT_OF_BOUNDS, SHARED, SHARED_HOST, SHARED_SIZE, UNDEFINED, WARP, fault
 from isa.tensor.fused import NAN_F16, StepNumbers
 from isa.tensor.matrix_descriptor import chunk_address, chunk_view
-from isa.tensor.mma_sparse import MetadataNumbers, bad_metadata, chosen_unit, row_codes
+from isa.tensor.mma_sparse import MetadataNumbers, bad_metadata, chosen_unit, row_codes, without_meaning
 from isa.tensor.operands import FormatNumbers
 from isa.tensor.panels import PANEL, PanelNumbers, decode_panel, panel_step
 from isa.tensor.simd import (
@@ -138,7 +138,7 @@ def _format(registers, operands, at):
     return FormatNumbers(a, b, c, d, e, f, g, h)
 
 
-_SHAPE_COUNT = 22
+_SHAPE_COUNT = 23
 
 
 @inlined
@@ -146,9 +146,9 @@ def shape_of(registers: Any, operands: Any, at: Any) -> WgmmaNumbers:
     """The numbers of a form's shape, which stand at place ``at`` of the row of operands."""
     n, k, stored, bits, in_registers, sparse, a, b = _numbers_8(registers, operands, at)
     metadata, selector, scale_d, scale_a, scale_b, trans_a, trans_b, c = _numbers_8(registers, operands, at + 8)
-    unit_bits, units, lanes, word_shift, elements, allowed, _, _ = _numbers_8(registers, operands, at + 16)
+    unit_bits, units, lanes, word_shift, elements, allowed, meaning, _ = _numbers_8(registers, operands, at + 16)
     places = Places(a, b, metadata, selector, scale_d, scale_a, scale_b, trans_a, trans_b, c)
-    codes = MetadataNumbers(unit_bits, units, lanes, word_shift, elements, allowed)
+    codes = MetadataNumbers(unit_bits, units, lanes, word_shift, elements, allowed, meaning)
     return WgmmaNumbers(n, k, stored, bits, in_registers, sparse, places, codes)
 
 
@@ -296,6 +296,8 @@ def _bad_sparsity(registers, operands, ctx, p):
     place = bad_metadata(metadata, selector, p.metadata)
     if place >= 0:
         return fault(ctx, BAD_OPERAND, place >> 5, GLOBAL, metadata[place >> 5], place & 31)
+    if without_meaning(metadata, selector, p.metadata):
+        store_i64(ctx + 8 * UNDEFINED, np.int64(1))
     return np.int32(0)
 
 

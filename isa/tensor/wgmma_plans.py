@@ -78,7 +78,7 @@ def make_wgmma_plan(form: MmaForm, sm: int, a_in_registers: bool) -> WgmmaPlan:
     rule = wgmma_rule(form, sm)
     one_bit = form.a == "b1"
     bits = 32 if one_bit else element_bits(form.a)
-    unused = MetadataNumbers(16, 8, 1, 1, 1, 0)
+    unused = MetadataNumbers(16, 8, 1, 1, 1, 0, 0)
     shape = WgmmaNumbers(
         n=form.n,
         k=form.k // 32 if one_bit else form.k,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from isa.machine import UNDEFINED
 from tcsim.check.active import active_checker
 from tcsim.device import Device
-from tcsim.errors import LaunchError
+from tcsim.errors import LaunchError, UndefinedOperandWarning
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.grid import SHORT_TURN, TURN, run_grid
@@ -68,8 +70,11 @@ def run(launch: Launch) -> int:
     )
     sms = arch.limits.sms
 
+    slots: list[CtaSlot] = []
+
     def make_slot(rank: int) -> CtaSlot:
-        return CtaSlot(launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank)
+        slots.append(CtaSlot(launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank))
+        return slots[-1]
 
     def make_cluster() -> Cluster:
         return Cluster(make_slot, geometry.cluster_size)
@@ -82,7 +87,15 @@ def run(launch: Launch) -> int:
         if checker is not None:
             return checker.run(launch, geometry, parameters, resident, progress)
         turn = SHORT_TURN if launch.cooperative else TURN
-        return run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress, turn)
+        executed = run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress, turn)
+    if any(slot.ctx[UNDEFINED] for slot in slots):
+        warnings.warn(
+            f"kernel {program.name}: sparsity metadata that are no pairs of indices of a 2:4 (tf32: 1:2) sparse row, which PTX "
+            "leaves undefined (PTX ISA 9.7.14.6.1). The results are those of an H200; other GPUs may give others",
+            UndefinedOperandWarning,
+            stacklevel=3,
+        )
+    return executed
 
 
 @contextmanager

@@ -9,17 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcsim.array import asnumpy
-from tcsim.errors import TcsimError
+from tcsim.errors import TcsimError, UndefinedOperandWarning
 
 __all__ = ["OperandError", "UndefinedOperandWarning", "check_defined", "from_bits", "to_bits"]
 
 
 class OperandError(TcsimError):
     """An operand has another type or shape than the instruction takes."""
-
-
-class UndefinedOperandWarning(UserWarning):
-    """An operand is one that PTX leaves undefined. The result is what the hardware was measured to do."""
 
 
 class _Accepted(NamedTuple):
