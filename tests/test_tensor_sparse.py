@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from kernels import run
 
-import tcsim
 from gpu_ref.tensor.explain import explain, find_dot, reference
 from gpu_ref.tensor.inputs import SparseOperands, classes, fragments, operands
 from gpu_ref.tensor.replay import replay
@@ -28,7 +25,7 @@ from isa.tensor import (
 )
 from isa.tensor.metadata import codes_of, gathered_k, reading_lanes, valid_pairs
 from tcsim.device import Device
-from tcsim.errors import KernelFault, UndefinedOperandWarning
+from tcsim.errors import KernelFault
 
 ONE = 0x3C00
 HALVES = find_form("mma.sp", "m16n8k16", "f16", "f16", "f32", "f32")
@@ -308,31 +305,3 @@ def test_each_opcode_has_its_own_rule() -> None:
         rule = form.instruction.arch_rule(form.params, 90)
         assert rule["numbers"] == make_plan(TF32, 90, ordered).numbers
 
-
-SPARSE_KERNEL = """
-.version 8.7
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 out, .param .u32 metadata)
-{
-    .reg .b32 %r<2>; .reg .b64 %rd<2>; .reg .f32 %f<4>;
-    ld.param.u64 %rd1, [out];
-    ld.param.u32 %r1, [metadata];
-    mov.f32 %f0, 0f00000000;
-    mov.f32 %f1, %f0; mov.f32 %f2, %f0; mov.f32 %f3, %f0;
-    mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32
-        {%f0, %f1, %f2, %f3}, {%r1, %r1}, {%r1, %r1}, {%f0, %f1, %f2, %f3}, %r1, 0;
-    st.global.f32 [%rd1], %f0;
-    ret;
-}
-"""
-
-
-@pytest.mark.parametrize(("metadata", "meaning"), [(0x44444444, True), (0xAAAAAAAA, False), (0x44444440, False)])
-def test_a_kernel_whose_metadata_mean_nothing_is_told_of(metadata: int, meaning: bool) -> None:
-    module = tcsim.RawModule(code=SPARSE_KERNEL)
-    with tcsim.Device("h200"), warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        module.get_function("k")((1,), (32,), (tcsim.zeros(1, np.float32), np.uint32(metadata)))
-    said = [str(warning.message) for warning in told if warning.category is UndefinedOperandWarning]
-    assert said == [] if meaning else len(said) == 1 and "sparsity metadata" in said[0] and "kernel k" in said[0]

@@ -16,7 +16,7 @@ from isa.kernels.wrap import KernelSpec
 from isa.machine import SHARED_HOST, SHARED_SIZE, WARP, WORDS
 from isa.spec import find
 from isa.tensor.forms import MmaForm
-from isa.tensor.wgmma import flat
+from isa.tensor.wgmma_operands import flat
 from isa.tensor.wgmma_plans import WgmmaPlan, accumulator_registers, make_wgmma_plan, operand_order
 
 __all__ = ["replay_wgmma"]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from isa.instructions.warp import has
-from isa.kernels.planes import load_u32, store_i64, store_u32
-from isa.machine import BAD_OPERAND, GLOBAL, SPACES, UNDEFINED, fault, locate
+from isa.kernels.planes import load_u32, store_u32
+from isa.machine import BAD_OPERAND, GLOBAL, SPACES, fault, locate
 from isa.spec import flag, instruction, optional
 from isa.tensor.forms import FORMS, NoFormError, find_form
 from isa.tensor.mma_884 import mma_884
@@ -18,7 +18,8 @@ from isa.tensor.mma_f64 import mma_f64
 from isa.tensor.mma_float import mma_float
 from isa.tensor.mma_integer import mma_bits, mma_integer
 from isa.tensor.mma_sparse import bad_metadata, mma_sparse_float, mma_sparse_integer, without_meaning
-from isa.tensor.plans import make_plan
+from isa.tensor.plans import make_plan, unread_bits
+from isa.tensor.undefined import SPARSITY, note_undefined, note_unread
 
 _SHARED = ("shared", "shared::cta")
 
@@ -173,8 +174,9 @@ def _operands(params):
 
 
 def _rule(params, sm):
-    plan = make_plan(_form(params), sm, params.get("sparse") == "sp::ordered_metadata")
-    return {"kernel": plan.kernel.__name__, "numbers": plan.numbers}
+    form = _form(params)
+    plan = make_plan(form, sm, params.get("sparse") == "sp::ordered_metadata")
+    return {"kernel": plan.kernel.__name__, "numbers": plan.numbers, "unread": unread_bits(form)}
 
 
 def _words(instruction_name):
@@ -213,11 +215,13 @@ _SHAPES, _A_TYPES, _ACCUMULATORS = _words("mma")
     bits=optional("xor", "and"),
     popc=flag("popc"),
 )
-def mma(d, a, b, c, *, kernel, numbers):
+def mma(d, a, b, c, ctx, *, kernel, numbers, unread):
     """Multiply two small matrices spread over a warp and add a third, as this architecture's tensor core does.
 
     ``tcsim isa show`` prints the arithmetic rule of each architecture and how it is known.
     """
+    if unread != 0:
+        note_unread(a, b, unread, ctx)
     _KERNELS[kernel](d, a, b, c, numbers)
     return 0
 
@@ -253,7 +257,7 @@ _SPARSE_SHAPES, _SPARSE_TYPES, _SPARSE_ACCUMULATORS = _words("mma.sp")
     bt=_SPARSE_TYPES,
     ct=_SPARSE_ACCUMULATORS,
 )
-def mma_sp(d, a, b, c, e, selector, ctx, *, kernel, numbers):
+def mma_sp(d, a, b, c, e, selector, ctx, *, kernel, numbers, unread):
     """Multiply a small matrix half of whose elements are zeros that are not stored, and a dense one, and add a third.
 
     ``e`` says which elements of each row of A are stored (:mod:`isa.tensor.metadata`); the constant ``selector`` in which
@@ -267,6 +271,8 @@ def mma_sp(d, a, b, c, e, selector, ctx, *, kernel, numbers):
     if place >= 0:
         return fault(ctx, BAD_OPERAND, place >> 5, GLOBAL, e[place >> 5], place & 31)
     if without_meaning(e, chosen, numbers.metadata):
-        store_i64(ctx + 8 * UNDEFINED, np.int64(1))
+        note_undefined(ctx, SPARSITY)
+    if unread != 0:
+        note_unread(a, b, unread, ctx)
     _KERNELS[kernel](d, a, b, c, e, chosen, numbers)
     return 0

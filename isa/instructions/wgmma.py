@@ -13,8 +13,9 @@ from typing import Any
 from isa.spec import flag, instruction, optional
 from isa.tensor.forms import NoFormError
 from isa.tensor.metadata import metadata_layout
-from isa.tensor.wgmma import flat, wgmma_bits, wgmma_float, wgmma_integer
+from isa.tensor.wgmma import wgmma_bits, wgmma_float, wgmma_integer
 from isa.tensor.wgmma_forms import WGMMA_FORMS, find_wgmma_form, transposable, wgmma_target
+from isa.tensor.wgmma_operands import flat
 from isa.tensor.wgmma_plans import accumulator_registers, make_wgmma_plan
 
 _KERNELS = {"wgmma_float": wgmma_float, "wgmma_integer": wgmma_integer, "wgmma_bits": wgmma_bits}
@@ -69,7 +70,7 @@ def _operands_for(a_in_registers):
 
 
 def _numbers_for(a_in_registers):
-    """The constants of a form (:mod:`isa.tensor.wgmma`)."""
+    """The constants of a form (:mod:`isa.tensor.wgmma_operands`)."""
 
     def numbers(params):
         return flat(make_wgmma_plan(_form(params), 90, a_in_registers).numbers)

@@ -14,7 +14,8 @@ from isa.instructions.warp import has
 from isa.machine import SPACES, locate
 from isa.spec import flag, instruction, optional
 from isa.tensor.forms import WMMA_FORMS, NoFormError, element_bits, find_form
-from isa.tensor.plans import make_plan
+from isa.tensor.plans import make_plan, unread_bits
+from isa.tensor.undefined import note_unread
 from isa.tensor.wmma_layouts import wmma_fragment
 
 _SHAPES = tuple(sorted({form.shape for form in WMMA_FORMS}))
@@ -242,7 +243,8 @@ def _mma_operands(params):
 
 
 def _mma_rule(params, sm):
-    plan = make_plan(_mma_form(params), sm)
+    form = _mma_form(params)
+    plan = make_plan(form, sm)
     calls = tuple(
         (c.d.first, c.d.count, c.a.first, c.a.count, c.b.first, c.b.count, c.c.first, c.c.count) for c in plan.calls
     )
@@ -251,6 +253,7 @@ def _mma_rule(params, sm):
         "numbers": plan.numbers,
         "calls": calls,
         "turned": plan.calls[0].a.operand == "b",
+        "unread": unread_bits(form),
     }
 
 
@@ -280,8 +283,10 @@ _D_TYPES = tuple(sorted({form.d for form in WMMA_FORMS}))
     t4=optional(*_TYPES),
     satfinite=flag("satfinite"),
 )
-def wmma_mma(d, a, b, c, *, kernel, numbers, calls, turned):
+def wmma_mma(d, a, b, c, ctx, *, kernel, numbers, calls, turned, unread):
     """Multiply two tiles and add a third: ``d = a * b + c``."""
+    if unread != 0:
+        note_unread(a, b, unread, ctx)
     for part in range(len(calls)):
         d0, dn, a0, an, b0, bn, c0, cn = calls[part]
         left = b if turned else a

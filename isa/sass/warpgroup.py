@@ -1,4 +1,4 @@
-"""The operand row of a warpgroup's matrix instruction, as :mod:`isa.tensor.wgmma` reads it."""
+"""The operand row of a warpgroup's matrix instruction, as :mod:`isa.tensor.wgmma_operands` reads it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from isa.sass.instructions.warpgroup import binary_form, warpgroup_form
 from isa.sass.operands import Immediate, Matrices, Register
 from isa.sass.placed import Placed
-from isa.tensor.wgmma import flat
+from isa.tensor.wgmma_operands import flat
 from isa.tensor.wgmma_plans import accumulator_registers, make_wgmma_plan, operand_order
 
 __all__ = ["does_nothing", "warpgroup_row"]

@@ -34,6 +34,7 @@ from isa.errors import TcsimError
 
 __all__ = [
     "SWIZZLE_BYTES", "Descriptor", "DescriptorError", "MatrixView", "chunk_address", "chunk_view", "element_addresses",
+    "is_regular",
 ]  # fmt: skip
 
 SWIZZLE_BYTES = (0, 128, 64, 32)
@@ -52,6 +53,9 @@ class MatrixView(NamedTuple):
     chunks: int
     log_width: int
     base_offset: int
+
+
+_RESERVED = np.uint64(3 << 14 | 3 << 30 | 7 << 46 | 0x3FF << 52)
 
 
 def _view(descriptor, mn_major):
@@ -80,6 +84,16 @@ or K-major."""
 
 chunk_address = lane(_address)
 """``chunk_address(view, line, chunk)``: the address of a chunk of 16 bytes in shared memory."""
+
+
+@lane
+def is_regular(descriptor):
+    """Whether PTX says what a descriptor means: reserved bits are 0, and the base offset is that of a pattern of the swizzle
+    that begins where the matrix does, or further on in its first 128 bytes (PTX ISA 9.7.15.5.1.2.2)."""
+    view = chunk_view(descriptor, False)
+    if np.uint64(descriptor) & _RESERVED:
+        return False
+    return (((view.start >> 7) - view.base_offset) & ((1 << view.log_width) - 1)) == 0
 
 
 class Descriptor(Struct, frozen=True):

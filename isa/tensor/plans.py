@@ -39,7 +39,7 @@ from isa.tensor.rules import Rule, find_rule
 
 __all__ = [
     "Call", "MetadataError", "Plan", "Registers", "execute", "float_numbers", "make_plan", "metadata_numbers",
-    "panel_numbers", "register_counts", "step_numbers",
+    "panel_numbers", "register_counts", "step_numbers", "unread_bits",
 ]  # fmt: skip
 
 NO_FLOOR = -400
@@ -95,6 +95,12 @@ def step_numbers(rule: Rule) -> StepNumbers:
     floor = NO_FLOOR if rule.emax_floor is None else rule.emax_floor
     kept = 13 if rule.output == "e8m13" else 23
     return StepNumbers(rule.fraction_bits, floor, int(half), kept, format_numbers("f16" if half else "f32"))
+
+
+def unread_bits(form: MmaForm) -> int:
+    """The bits of a register of A or B that no element has: the low 13 of tf32, which PTX leaves undefined if set."""
+    ignored = FLOAT_FORMATS[form.a].ignored_low_bits if form.a in FLOAT_FORMATS else 0
+    return (1 << ignored) - 1
 
 
 def float_numbers(rule: Rule, m: int, k: int, a: str, b: str, c: str, d: str) -> FloatNumbers:

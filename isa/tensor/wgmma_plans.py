@@ -14,16 +14,9 @@ from isa.tensor.forms import MmaForm, NoFormError, element_bits
 from isa.tensor.mma_sparse import MetadataNumbers
 from isa.tensor.plans import metadata_numbers, panel_numbers
 from isa.tensor.rules import Rule, find_rule
-from isa.tensor.wgmma import (
-    Places,
-    WgmmaFloatNumbers,
-    WgmmaIntegerNumbers,
-    WgmmaNumbers,
-    wgmma_bits,
-    wgmma_float,
-    wgmma_integer,
-)
+from isa.tensor.wgmma import wgmma_bits, wgmma_float, wgmma_integer
 from isa.tensor.wgmma_forms import transposable, wgmma_target
+from isa.tensor.wgmma_operands import Places, WgmmaFloatNumbers, WgmmaIntegerNumbers, WgmmaNumbers
 
 __all__ = ["WgmmaPlan", "accumulator_registers", "make_wgmma_plan", "operand_order", "wgmma_rule"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 from tcsim.array import asarray, asnumpy, ndarray
 from tcsim.bundle import Argument, Bundle, decode, load_bundle, parse_argument
 from tcsim.device import Device
-from tcsim.errors import TcsimError
+from tcsim.errors import TcsimError, UndefinedOperandWarning
 from tcsim.module import Function, RawModule, RoundingWarning
 from tcsim.profiler import active_profiler
 
@@ -54,12 +55,26 @@ class PreparedLaunch:
         self.function.max_dynamic_shared_size_bytes = bundle.shared_mem
         with self.device:
             arguments = tuple(self.arguments)
-            self.function(bundle.grid, bundle.block, arguments, shared_mem=bundle.shared_mem, cluster=bundle.cluster)
+            with _plainly_told():
+                self.function(bundle.grid, bundle.block, arguments, shared_mem=bundle.shared_mem, cluster=bundle.cluster)
 
     def outputs(self) -> Mapping[str, NDArray[Any]]:
         """Contents of every output array by argument name."""
         pairs = zip(self.bundle.arguments, self.arguments, strict=True)
         return {a.name: asnumpy(value) for a, value in pairs if a.is_output and isinstance(value, ndarray)}
+
+
+@contextmanager
+def _plainly_told() -> Iterator[None]:
+    """Undefined operands are told on stderr as everything else here is; other warnings stay as they are."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", UndefinedOperandWarning)
+        yield
+    for warning in told:
+        if issubclass(warning.category, UndefinedOperandWarning):
+            print(f"tcsim: {warning.message}", file=sys.stderr)
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
 
 def target_bundle(target: str, options: LaunchOptions) -> Bundle:

@@ -40,7 +40,8 @@ INSISTING = 1 << 10
 class Geometry:
     """The shape of a launch: grid and block extents, dynamic shared memory in bytes, extents of a cluster in CTAs.
 
-    ``workspace``: the device address of what a cooperative launch's grid barriers need, 0 for any other launch.
+    ``workspace``: the device address of what a cooperative launch's grid barriers need, 0 for any other launch. ``machines``:
+    the machine words (:mod:`isa.machine`) of all slots of the launch, for what is to be told after it.
     """
 
     def __init__(self, grid: Dim3, block: Dim3, dynamic_shared: int, cluster: Dim3 | None = None) -> None:
@@ -53,6 +54,7 @@ class Geometry:
         self.warps = -(-self.threads // 32)
         self.ctas = grid[0] * grid[1] * grid[2]
         self.workspace = 0
+        self.machines: list[NDArray[np.int64]] = []
 
     def cta_index(self, number: int) -> Dim3:
         """The (x, y, z) of a CTA given by its number in launch order, x fastest."""
@@ -105,6 +107,7 @@ class CtaSlot:
         self.host = HostCalls(self)
         prepare_heap(program, memory)
         self.ctx = np.zeros(machine.WORDS, np.int64)
+        geometry.machines.append(self.ctx)
         ctx = self.ctx
         ctx[machine.SHARED_HOST], ctx[machine.SHARED_SIZE] = self._host(self.shared), shared
         ctx[machine.LOCAL_HOST], ctx[machine.LOCAL_SIZE] = self._host(self.local), program.local_size

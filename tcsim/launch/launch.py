@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isa.machine import UNDEFINED
+from isa.tensor.undefined import WHAT
 from tcsim.check.active import active_checker
 from tcsim.device import Device
 from tcsim.errors import LaunchError, UndefinedOperandWarning
@@ -70,11 +71,8 @@ def run(launch: Launch) -> int:
     )
     sms = arch.limits.sms
 
-    slots: list[CtaSlot] = []
-
     def make_slot(rank: int) -> CtaSlot:
-        slots.append(CtaSlot(launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank))
-        return slots[-1]
+        return CtaSlot(launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank)
 
     def make_cluster() -> Cluster:
         return Cluster(make_slot, geometry.cluster_size)
@@ -83,19 +81,28 @@ def run(launch: Launch) -> int:
     resident = max(1, residency.ctas * sms // geometry.cluster_size)
     with _grid_workspace(launch, geometry, residency.ctas * sms), running(program.name) as progress:
         if profiler is not None:
-            return profiler.run(launch, geometry, parameters, residency, progress)
-        if checker is not None:
-            return checker.run(launch, geometry, parameters, resident, progress)
-        turn = SHORT_TURN if launch.cooperative else TURN
-        executed = run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress, turn)
-    if any(slot.ctx[UNDEFINED] for slot in slots):
-        warnings.warn(
-            f"kernel {program.name}: sparsity metadata that are no pairs of indices of a 2:4 (tf32: 1:2) sparse row, which PTX "
-            "leaves undefined (PTX ISA 9.7.14.6.1). The results are those of an H200; other GPUs may give others",
-            UndefinedOperandWarning,
-            stacklevel=3,
-        )
+            executed = profiler.run(launch, geometry, parameters, residency, progress)
+        elif checker is not None:
+            executed = checker.run(launch, geometry, parameters, resident, progress)
+        else:
+            turn = SHORT_TURN if launch.cooperative else TURN
+            executed = run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress, turn)
+    _tell_undefined(program.name, geometry)
     return executed
+
+
+def _tell_undefined(name: str, geometry: Geometry) -> None:
+    """Warn of operands that PTX leaves undefined, of each kind once, as at the line that launches."""
+    met = 0
+    for words in geometry.machines:
+        met |= int(words[UNDEFINED])
+    for bit, what in WHAT.items():
+        if met & bit:
+            warnings.warn(
+                f"kernel {name}: {what}. PTX leaves this undefined; the results are an H200's, other GPUs may give others",
+                UndefinedOperandWarning,
+                stacklevel=4,
+            )
 
 
 @contextmanager

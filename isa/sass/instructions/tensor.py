@@ -11,7 +11,8 @@ from isa.tensor.forms import find_form
 from isa.tensor.mma_f64 import mma_f64
 from isa.tensor.mma_float import mma_float
 from isa.tensor.mma_integer import mma_bits, mma_integer
-from isa.tensor.plans import make_plan
+from isa.tensor.plans import make_plan, unread_bits
+from isa.tensor.undefined import note_unread
 
 KERNELS = {"mma_float": mma_float, "mma_f64": mma_f64, "mma_integer": mma_integer, "mma_bits": mma_bits}
 _SHAPES: dict[str, Any] = {
@@ -43,8 +44,9 @@ def _fragments(form_of):
 
 def _rule(form_of):
     def rule(params, sm):
-        plan = make_plan(form_of(params), sm)
-        return {"kernel": plan.kernel.__name__, "numbers": plan.numbers}
+        form = form_of(params)
+        plan = make_plan(form, sm)
+        return {"kernel": plan.kernel.__name__, "numbers": plan.numbers, "unread": unread_bits(form)}
 
     return rule
 
@@ -88,8 +90,10 @@ _INTEGERS = ("S8", "U8", "S4", "U4")
 )
 @_tensor("BMMA.{shape}.{bits}.POPC", _bits, shape=("88128", "168128", "168256"), bits=("AND", "XOR"))
 @_tensor("DMMA.{shape}", _double, shape=("884", "8x8x4", "16x8x4", "16x8x8", "16x8x16"))
-def mma(d, a, b, c, *, kernel, numbers):
+def mma(d, a, b, c, ctx, *, kernel, numbers, unread):
     """Multiply two small matrices spread over a warp and add a third, as this architecture's tensor core does."""
+    if unread != 0:
+        note_unread(a, b, unread, ctx)
     KERNELS[kernel](d, a, b, c, numbers)
     return 0
 
