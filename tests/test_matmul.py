@@ -191,7 +191,7 @@ def test_large_matrices_are_cut_into_blocks() -> None:
 
 
 REFERENCED = [
-    *((name, 90) for name in instruction_names(90) if name.startswith("wgmma")),
+    *((name, 90) for name in instruction_names(90) if name.startswith("wgmma.m64")),
     ("mma.m16n8k16.f32.f16.f16.f32", 80),
     ("mma.m16n8k32.f32.e4m3.e5m2.f32", 89),
     ("mma.m16n8k32.f16.e5m2.e5m2.f16", 90),
@@ -376,7 +376,8 @@ def test_forms_have_two_names() -> None:
         ("mma.sync.aligned.m16n8k16.col.row.f32.f16.f16.f32", "h200", "no tensor-core instruction is called"),
         ("wgmma.m64n64k16.f32.f16.f16", "b200", "exists on sm_90a only"),
         ("wgmma.m64n65k16.f32.f16.f16", "h200", "nearest: wgmma.m64n64k16.f32.f16.f16"),
-        ("mma.sp.m16n8k32.f32.f16.f16.f32", "h200", "metadata"),
+        ("mma.sp.m16n8k32.f32.f16.f16.f32", "t4", "needs sm_80 or later, and t4 is sm_75"),
+        ("mma.m16n8k64.kind::mxf4.block_scale.f32.e2m1.e2m1.f32.ue8m0", "h200", "needs sm_120 or later.*nearest there: mma"),
         ("fma.rn.f32", "h200", "no tensor-core instruction"),
     ],
 )

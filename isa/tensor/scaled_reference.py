@@ -8,9 +8,11 @@ from isa.tensor.forms import MmaForm
 from isa.tensor.reference import Number, decode, fused_step, round_to
 from isa.tensor.rules import Rule
 
-__all__ = ["decode_scale", "scaled_dot"]
+__all__ = ["GROUP", "decode_scale", "grouped", "raised", "scaled_dot"]
 
-_GROUP = 16
+GROUP = 16
+"""Products that the 4-bit kinds sum exactly."""
+
 _NAN = 0x7FFFFFFF
 
 
@@ -35,11 +37,11 @@ def scaled_dot(
     if rule.method == "fused":
         return fused_step(list(zip(x, y, strict=True)), accumulator, rule)
     if rule.method == "fused_scaled":
-        return fused_step([(_raised(p, sa[0]), _raised(q, sb[0])) for p, q in zip(x, y, strict=True)], accumulator, rule)
-    return _grouped(x, y, accumulator, sa, sb, rule)
+        return fused_step([(raised(p, sa[0]), raised(q, sb[0])) for p, q in zip(x, y, strict=True)], accumulator, rule)
+    return grouped(x, y, accumulator, sa, sb, rule)
 
 
-def _raised(number: Number, scale: Number) -> Number:
+def raised(number: Number, scale: Number) -> Number:
     """A number times a power of two, the exponent of its encoding raised as well."""
     if number.kind != "finite":
         return number
@@ -48,18 +50,18 @@ def _raised(number: Number, scale: Number) -> Number:
     )
 
 
-def _grouped(
+def grouped(
     x: Sequence[Number], y: Sequence[Number], c: Number, sa: Sequence[Number], sb: Sequence[Number], rule: Rule
 ) -> int:
-    """Sums of 16 products are the terms; a term's exponent is the sum of those of its scales."""
+    """The bits of a step whose terms are sums of 16 products times their scales, and whose exponents are their scales'."""
     if c.kind != "finite":
         return _NAN if c.kind == "nan" else 0xFF800000 if c.negative else 0x7F800000
     terms: list[tuple[int, int, int]] = []  # value as an integer, its unit, exponent
     per_scale = len(x) // len(sa)
-    for start in range(0, len(x), _GROUP):
+    for start in range(0, len(x), GROUP):
         products = [
             (-1 if p.negative != q.negative else 1, p.significand * q.significand, p.unit + q.unit)
-            for p, q in zip(x[start : start + _GROUP], y[start : start + _GROUP], strict=True)
+            for p, q in zip(x[start : start + GROUP], y[start : start + GROUP], strict=True)
         ]
         least = min(unit for _, _, unit in products)
         total = sum(sign * size << (unit - least) for sign, size, unit in products)

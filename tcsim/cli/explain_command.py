@@ -18,6 +18,8 @@ def explain(
     a: Numbers,
     b: Numbers,
     c: Annotated[str, typer.Option(help="the accumulator: a number, or bits such as 0x3f800000")] = "0",
+    scale_a: Annotated[str, typer.Option(help="of a form with .block_scale: the scales of A's row, one a block")] = "",
+    scale_b: Annotated[str, typer.Option(help="those of B's column")] = "",
     device: Annotated[str, typer.Option("--device", "-d", help="GPU: h200, a100, sm_89, ...")] = "h200",
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
 ) -> None:
@@ -27,7 +29,8 @@ def explain(
     """
     import tcsim
 
-    explanation = tcsim.explain(form, _split(a, "--a"), _split(b, "--b"), c, device=device)
+    scales = {name: _split(text, name) if text else None for name, text in (("scale_a", scale_a), ("scale_b", scale_b))}
+    explanation = tcsim.explain(form, _split(a, "--a"), _split(b, "--b"), c, device=device, **scales)
     typer.echo(explanation.to_json() if json else str(explanation))
 
 

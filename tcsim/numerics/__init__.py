@@ -7,9 +7,12 @@ instructions       tensor-core instructions by name, and which device has them
 operands           NumPy arrays to bit patterns and back
 order              the orders in which a GEMM adds along K
 matmul             the bits of a GEMM
-explain            one output element, step by step (``explain_text``: as text and as data; ``scalars``: its numbers)
+explain            one output element, step by step (``explain_steps``; ``explain_text``: as text and as data; ``scalars``:
+                   its numbers)
+scales             block scales, from arrays and from numbers
 fused_chain        what it runs on: fused steps, many columns at a time
 tile_chain         and for integers, bits, f64 and m8n8k4: the executor's kernels, tile by tile
+warp_chain         the same with a sparse A (``compress``) or block scales
 =================  ==========================================================================================
 """
 

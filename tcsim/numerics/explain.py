@@ -15,78 +15,24 @@ from typing import Any
 import numpy as np
 
 from isa.arith.primitives import bits_f32, f32_bits, fma_f32
-from isa.tensor.reference import Number, convert, decode, dot, fused_step, ieee_add, round_to
+from isa.tensor.reference import Number, convert, decode, dot, ieee_add, round_to
 from isa.tensor.rules import Rule
+from isa.tensor.scaled_reference import decode_scale
 from tcsim.device import Device
 from tcsim.numerics.compress import compressed
-from tcsim.numerics.instructions import TensorInstruction, device_sm, find_form_by_name, find_instruction
+from tcsim.numerics.explain_steps import Operation, Step, Term, fused_terms, grouped_terms, scaled_terms
+from tcsim.numerics.instructions import TensorInstruction, device_sm, find_instruction
 from tcsim.numerics.operands import OperandError
 from tcsim.numerics.scalars import INTEGERS, fraction_of, integer_of, read_numbers, value_of
+from tcsim.numerics.scales import ONE, read_scales, scale_text, scale_value
 
 __all__ = ["Explanation", "Operation", "Step", "Term", "explain", "explain_bits"]
 
+Scales = tuple[Sequence[int], Sequence[int]]
+"""The codes of the scales of a row and of a column; empty where an instruction has none."""
+
 _NAN_F32 = 0x7FFFFFFF
 _FRACTION_BITS = {"f16": (10, -14), "f32": (23, -126), "f64": (52, -1022)}
-
-
-@dataclass(frozen=True)
-class Term:
-    """What one product, or the accumulator, brings into a step.
-
-    ``k`` is its place along K, None for the accumulator. ``a`` and ``b`` are the operands' values (``a`` alone for the
-    accumulator). ``exact`` is the product, None if it is not finite. ``exponent`` is what it is aligned by, the sum of the
-    operands' (a product of 1.5 and 1.5 has 0, not 1); None for a zero. ``kept`` is what is left of it.
-    """
-
-    k: int | None
-    a: float
-    b: float | None
-    exact: Fraction | None
-    exponent: int | None
-    kept: Fraction
-
-    @property
-    def dropped(self) -> Fraction:
-        """What truncation took away, with its sign."""
-        return Fraction(0) if self.exact is None else self.exact - self.kept
-
-
-@dataclass(frozen=True)
-class Step:
-    """Terms that are summed exactly once they are aligned, and rounded once.
-
-    The last of ``terms`` is the accumulator, which is called ``accumulator``: ``C``, ``+0``, or what the step before left.
-
-    ``emax`` is the exponent they are aligned to and ``unit`` that of the last bit kept (2^unit); None for integers, and where
-    an operand is not finite. ``total`` is the sum of what is kept. ``rounding`` says what becomes of it: ``bits`` of ``type``.
-    """
-
-    title: str
-    accumulator: str
-    terms: tuple[Term, ...]
-    emax: int | None
-    unit: int | None
-    total: Fraction | None
-    rounding: str
-    bits: int
-    type: str
-
-    @property
-    def value(self) -> float:
-        return value_of(self.bits, self.type)
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One ordinary operation: what it says, and its result."""
-
-    title: str
-    bits: int
-    type: str
-
-    @property
-    def value(self) -> float:
-        return value_of(self.bits, self.type)
 
 
 @dataclass(frozen=True)
@@ -95,8 +41,9 @@ class Explanation:
 
     ``bits`` and ``value`` are the result, of PTX type ``type``. ``exact`` is the sum of the exact products and C, None where
     there is none; ``nearest`` the bits of the number of that type next to it. ``ieee`` are the bits of a chain of IEEE fused
-    multiply-adds in f32 (f64 operands: in f64), k ascending, C first, rounded to ``type`` at the end; None for integers. The
-    errors are in units in the last place of the type, at the exact sum. ``notes`` tells of numbers rounded on the way in.
+    multiply-adds in f32 (f64 operands: in f64), k ascending, C first, rounded to ``type`` at the end; None for integers, and
+    where there are scales. The errors are in units in the last place of the type, at the exact sum. ``notes`` tells of numbers
+    rounded on the way in.
     """
 
     instruction: TensorInstruction
@@ -149,17 +96,28 @@ class Explanation:
         return as_text(self)
 
 
-def explain(form: str, a_row: Any, b_col: Any, c: Any = 0, *, device: str | Device = "h200") -> Explanation:
+def explain(
+    form: str,
+    a_row: Any,
+    b_col: Any,
+    c: Any = 0,
+    *,
+    device: str | Device | None = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+) -> Explanation:
     """How one output element of a tensor-core instruction comes about: ``c`` + the products of ``a_row`` and ``b_col``.
 
     form and device are as for :func:`tcsim.matmul`. a_row, b_col: K numbers each; NumPy arrays of the operand's type (or of
     its bits), or a sequence of numbers, which are rounded to the type to nearest, and of texts such as ``"0x3c00"``, which are
     bits. c: one such, of the accumulator's type. K is filled up with zeros; a longer one is a chain of instructions. Of
-    ``mma.sp`` and ``wgmma.sp``, ``a_row`` has its zeros: of each four numbers at most two others (tf32: of two, one).
+    ``mma.sp`` and ``wgmma.sp``, ``a_row`` has its zeros: of each four numbers at most two others (tf32: of two, one). scale_a,
+    scale_b: of a form with ``.block_scale``, the scales of the row and of the column, one for each block, as numbers or codes
+    such as ``"0x7f"``.
 
     Raises NoFormError for an instruction that the device does not have, OperandError for operands that do not fit.
     """
-    instruction = find_instruction(form, device, sparse=True)
+    instruction = find_instruction(form, device)
     a, notes_a = read_numbers(a_row, instruction.a, "a")
     b, notes_b = read_numbers(b_col, instruction.b, "b")
     if len(a) != len(b):
@@ -167,19 +125,27 @@ def explain(form: str, a_row: Any, b_col: Any, c: Any = 0, *, device: str | Devi
     ((start, *more), notes_c) = read_numbers([c] if np.ndim(c) == 0 else c, instruction.c, "c")
     if more:
         raise OperandError(f"c has {1 + len(more)} numbers; one output element has one")
-    steps: tuple[Step | Operation, ...]
-    named = find_form_by_name(form)
-    if named is not None and named.is_sparse:
-        a, b, places = compressed(a, b, named)
-        result = explain_bits(instruction, a, b, start)
+    scales = _scales_of(instruction, len(a), scale_a, scale_b)
+    if instruction.own.is_sparse:
+        a, b, places = compressed(a, b, instruction.own)
+        result = explain_bits(instruction, a, b, start, scales)
         steps = tuple(_at(step, places) for step in result.steps)
     else:
-        result = explain_bits(instruction, a, b, start)
+        result = explain_bits(instruction, a, b, start, scales)
         steps = result.steps
-    return Explanation(
-        result.instruction, device_sm(device)[0], steps, result.bits, result.type, result.exact, result.nearest,
-        result.ieee, (*notes_a, *notes_b, *notes_c),
-    )  # fmt: skip
+    return replace(result, device=device_sm(device)[0], steps=steps, notes=(*notes_a, *notes_b, *notes_c))
+
+
+def _scales_of(instruction: TensorInstruction, k: int, scale_a: Any, scale_b: Any) -> Scales:
+    """The codes of whole instructions; those of blocks that are not there are 1."""
+    if not instruction.block:
+        if scale_a is not None or scale_b is not None:
+            raise OperandError(f"{instruction.name} has no scales; those that have say .block_scale (sm_120a)")
+        return (), ()
+    blocks = -(-k // instruction.block)
+    more = [ONE[instruction.own.scale_type]] * (-blocks % instruction.own.scale_vec)
+    a, b = read_scales(scale_a, "scale_a", blocks, instruction), read_scales(scale_b, "scale_b", blocks, instruction)
+    return [*a, *more], [*b, *more]
 
 
 def _at(step: Step | Operation, places: list[int]) -> Step | Operation:
@@ -190,8 +156,10 @@ def _at(step: Step | Operation, places: list[int]) -> Step | Operation:
     return replace(step, title=title, terms=tuple(t if t.k is None else replace(t, k=places[t.k]) for t in step.terms))
 
 
-def explain_bits(instruction: TensorInstruction, a: Sequence[int], b: Sequence[int], c: int) -> Explanation:
-    """The same of bit patterns: K of each operand, and ``c``."""
+def explain_bits(
+    instruction: TensorInstruction, a: Sequence[int], b: Sequence[int], c: int, scales: Scales = ((), ())
+) -> Explanation:
+    """The same of bit patterns: K of each operand (of a sparse A, of what it stores), ``c``, and the codes of scales."""
     missing = [0] * (-len(a) % instruction.k)
     x, y = [*a, *missing], [*b, *missing]
     steps: list[Step | Operation] = []
@@ -200,12 +168,14 @@ def explain_bits(instruction: TensorInstruction, a: Sequence[int], b: Sequence[i
         part = slice(first, first + instruction.k)
         prefix = f"instruction {first // instruction.k}: " if len(x) > instruction.k else ""
         start = total if first == 0 or instruction.c == instruction.d else convert(total, instruction.d, instruction.c)
-        made = _instruction(instruction, x[part], y[part], start, first, prefix)
+        own = instruction.own.scale_vec
+        blocks = slice(first // instruction.k * own, (first // instruction.k + 1) * own)
+        made = _instruction(instruction, x[part], y[part], start, first, prefix, (scales[0][blocks], scales[1][blocks]))
         steps += made
         total = made[-1].bits
-    exact = _exact(instruction, a, b, c)
+    exact = _exact(instruction, a, b, c, scales)
     nearest = None if exact is None or instruction.d == "s32" else _rounded(exact, instruction.d)
-    ieee = None if instruction.d == "s32" else _ieee_chain(instruction, x, y, c)
+    ieee = None if instruction.d == "s32" or instruction.block else _ieee_chain(instruction, x, y, c)
     return Explanation(instruction, "", tuple(steps), total, instruction.d, exact, nearest, ieee)
 
 
@@ -213,7 +183,7 @@ def explain_bits(instruction: TensorInstruction, a: Sequence[int], b: Sequence[i
 
 
 def _instruction(
-    instruction: TensorInstruction, a: list[int], b: list[int], c: int, first: int, prefix: str
+    instruction: TensorInstruction, a: list[int], b: list[int], c: int, first: int, prefix: str, scales: Scales
 ) -> list[Step | Operation]:
     rule = instruction.rule
     if rule.method == "integer":
@@ -226,6 +196,8 @@ def _instruction(
         return list(_subroutine(a, b, start, instruction, first, prefix))
     x, y = [decode(bits, instruction.a) for bits in a], [decode(bits, instruction.b) for bits in b]
     made: list[Step | Operation] = []
+    if instruction.block:
+        return [_with_scales(instruction, list(zip(range(first, first + len(x)), x, y, strict=True)), start, prefix, scales)]
     if rule.method == "fused_halves":  # FP8 unpacked to f16, which has every FP8 number
         x = [decode(convert(bits, instruction.a, "f16"), "f16") for bits in a]
         y = [decode(convert(bits, instruction.b, "f16"), "f16") for bits in b]
@@ -234,7 +206,7 @@ def _instruction(
             chosen = [k for k in range(len(x)) if k % 4 in half]
             start_of_it = "+0" if whence == "+0" else "the first"
             title = f"{prefix}fused step over k mod 4 in {{{half[0]}, {half[1]}}}, from {start_of_it}"
-            step = _fused(title, whence, [(k + first, x[k], y[k]) for k in chosen], total, rule)
+            step = fused_terms(title, whence, [(k + first, x[k], y[k]) for k in chosen], total, rule)
             made.append(step)
             total = step.bits
         made.append(Operation(f"{prefix}+ C, rounded to nearest even", ieee_add(total, start, rule.d), rule.d))
@@ -244,7 +216,7 @@ def _instruction(
             whence = "C" if first + at == 0 else "sum"
             added = "C" if whence == "C" else "the sum so far"
             title = f"{prefix}fused step over k = {first + at} to {first + last}, and {added}"
-            step = _fused(title, whence, [(k + first, x[k], y[k]) for k in range(at, last + 1)], start, rule)
+            step = fused_terms(title, whence, [(k + first, x[k], y[k]) for k in range(at, last + 1)], start, rule)
             made.append(step)
             start = step.bits
     if instruction.d != rule.d:
@@ -253,58 +225,20 @@ def _instruction(
     return made
 
 
-def _fused(title: str, accumulator: str, products: list[tuple[int, Number, Number]], c: int, rule: Rule) -> Step:
-    """One fused step, with what becomes of each term."""
-    start = decode(c, rule.d)
-    bits = fused_step([(x, y) for _, x, y in products], start, rule)
-    exponents = [x.exponent + y.exponent for _, x, y in products if not (x.is_zero or y.is_zero)]
-    exponents += [] if start.is_zero else [start.exponent]
-    finite = start.kind == "finite" and all(x.kind == y.kind == "finite" for _, x, y in products)
-    floor = [] if rule.emax_floor is None else [rule.emax_floor]
-    emax = max(exponents + floor, default=None) if finite else None
-    unit = None if emax is None else emax - rule.fraction_bits
-    terms = [_product_term(k, x, y, unit) for k, x, y in products]
-    exponent = None if start.is_zero or start.kind != "finite" else start.exponent
-    value = _exact_of(start)
-    terms.append(Term(None, _float(start), None, value, exponent, _cut(value, unit)))
-    total = sum((t.kept for t in terms), Fraction(0)) if finite else None
-    return Step(title, accumulator, tuple(terms), emax, unit, total, _rounding_words(rule), bits, rule.d)
-
-
-def _rounding_words(rule: Rule) -> str:
-    if rule.output == "f16":
-        return "rounded to f16, to nearest even"
-    if rule.output == "e8m13":
-        return "cut to 13 fraction bits, toward zero (an f32 whose low 10 bits are zero)"
-    return "rounded to f32, toward zero"
-
-
-def _product_term(k: int, x: Number, y: Number, unit: int | None) -> Term:
-    finite = x.kind == y.kind == "finite"
-    exact = (_exact_of(x) or Fraction(0)) * (_exact_of(y) or Fraction(0)) if finite else None
-    exponent = x.exponent + y.exponent if finite and not (x.is_zero or y.is_zero) else None
-    return Term(k, _float(x), _float(y), exact, exponent, _cut(exact, unit))
-
-
-def _exact_of(x: Number) -> Fraction | None:
-    if x.kind != "finite":
-        return None
-    return (-1 if x.negative else 1) * Fraction(x.significand) * Fraction(2) ** x.unit
-
-
-def _float(x: Number) -> float:
-    if x.kind == "finite":
-        magnitude = float(Fraction(x.significand) * Fraction(2) ** x.unit)
-    else:
-        magnitude = float("inf") if x.kind == "infinite" else float("nan")
-    return -magnitude if x.negative else magnitude
-
-
-def _cut(exact: Fraction | None, unit: int | None) -> Fraction:
-    """Truncated toward zero to a multiple of 2^unit."""
-    if exact is None or unit is None:
-        return exact or Fraction(0)
-    return int(exact / Fraction(2) ** unit) * Fraction(2) ** unit
+def _with_scales(
+    instruction: TensorInstruction, products: list[tuple[int, Number, Number]], c: int, prefix: str, scales: Scales
+) -> Step:
+    """The one step of an instruction with block scales."""
+    first, last = products[0][0], products[-1][0]
+    of_a, of_b = ([decode_scale(code, instruction.own.scale_type) for code in codes] for codes in scales)
+    accumulator = "C" if first == 0 else "sum"
+    added = "C" if first == 0 else "the sum so far"
+    if instruction.rule.method == "fused_groups":
+        title = f"{prefix}sums of 16 products (a) times their scales (b), over k = {first} to {last}, and {added}"
+        return grouped_terms(title, accumulator, products, c, instruction.rule, (of_a, of_b))
+    factor = " * ".join(scale_text(codes[0], instruction.own.scale_type) for codes in scales)
+    title = f"{prefix}fused step over k = {first} to {last}, products times {factor}, and {added}"
+    return scaled_terms(title, accumulator, products, c, instruction.rule, (of_a[0], of_b[0]))
 
 
 def _integers(instruction: TensorInstruction, a: list[int], b: list[int], c: int, first: int, prefix: str) -> Step:
@@ -399,16 +333,19 @@ def _ieee_chain(instruction: TensorInstruction, a: list[int], b: list[int], c: i
 # ------------------------------------------------------------------------------------------------------------ exactly
 
 
-def _exact(instruction: TensorInstruction, a: Sequence[int], b: Sequence[int], c: int) -> Fraction | None:
+def _exact(instruction: TensorInstruction, a: Sequence[int], b: Sequence[int], c: int, scales: Scales) -> Fraction | None:
     if instruction.a in INTEGERS:
         step = _integers(instruction, list(a), list(b), c, 0, "")
         return step.total
     total = fraction_of(c, instruction.c)
-    for x, y in zip(a, b, strict=True):
-        u, v = fraction_of(x, instruction.a), fraction_of(y, instruction.b)
-        if total is None or u is None or v is None:
+    per_scale = instruction.k // max(instruction.own.scale_vec, 1)
+    for k, (x, y) in enumerate(zip(a, b, strict=True)):
+        parts = [fraction_of(x, instruction.a), fraction_of(y, instruction.b)]
+        if instruction.block:
+            parts += [scale_value(codes[k // per_scale], instruction.own.scale_type) for codes in scales]
+        if total is None or None in parts:
             return None
-        total += u * v
+        total += math.prod(parts)  # type: ignore[arg-type]
     return total
 
 

@@ -6,7 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from isa.tensor import Rule
-from tcsim.numerics.explain import Explanation, Operation, Step, Term
+from tcsim.numerics.explain import Explanation
+from tcsim.numerics.explain_steps import Operation, Step, Term
 from tcsim.numerics.scalars import INTEGERS, bits_text, fraction_of, value_of
 
 __all__ = ["as_data", "as_text", "exact_text", "rule_text"]

@@ -22,7 +22,7 @@ from isa.tensor.scaled_plans import make_kind_plan
 from isa.tensor.wgmma_forms import WGMMA_FORMS
 from isa.tensor.wgmma_plans import wgmma_rule
 from tcsim.arch import find_arch
-from tcsim.device import Device
+from tcsim.device import Device, current_device
 from tcsim.errors import DeviceError
 
 __all__ = [
@@ -47,7 +47,8 @@ class TensorInstruction(Struct, frozen=True):
 
     ``name`` is the short one. ``k`` products go into each output; ``a``, ``b`` are the PTX types of the operands, ``c`` and
     ``d`` of the accumulator before and after. ``rule`` is the row of the table of arithmetic (:mod:`isa.tensor.rules`).
-    ``form`` is its form; for integers, whose sums are exact whatever the order, the ``mma`` form that computes the same.
+    ``own`` is its form; ``form`` too, but for integers, whose sums are exact whatever the order, the ``mma`` form that computes
+    the same of the elements that A stores.
     """
 
     name: str
@@ -59,6 +60,17 @@ class TensorInstruction(Struct, frozen=True):
     d: str
     rule: Rule
     form: MmaForm
+    own: MmaForm
+
+    @property
+    def whole(self) -> int:
+        """Elements of a column of B that an instruction takes: ``k``, or of a sparse A twice that."""
+        return self.own.k
+
+    @property
+    def block(self) -> int:
+        """Elements of a row of A, or a column of B, that have one scale; 0 where there are no scales."""
+        return self.own.k // self.own.scale_vec if self.own.scale_vec else 0
 
     @property
     def satfinite(self) -> bool:
@@ -119,6 +131,9 @@ def _forms() -> dict[Key, MmaForm]:
         key = _key(_short(form))
         assert key is not None
         found[key] = form
+        if form.scale_vec and form.kind != "mxf4nvf4":  # one number of scales, which PTX lets one leave out
+            base, shape, types, rest, which = key
+            found[base, shape, types, rest - {f"scale_vec::{form.scale_vec}X"}, which] = form
     return found
 
 
@@ -129,21 +144,30 @@ def find_form_by_name(text: str) -> MmaForm | None:
 
 
 def instruction_names(sm: int | None = None) -> list[str]:
-    """The short names of all instructions but sparse ones, or of those that an architecture has. Of ``wgmma`` with n 64."""
-    shown = [form for form in _forms().values() if not form.is_sparse and not form.scale_vec and form.sm <= (sm or form.sm)]
-    return [_short(form) for form in shown if not _is_wgmma(form) or (form.n == 64 and sm in (None, 90))]
+    """The short names of all instructions, or of those that an architecture has. Of ``wgmma`` with n 64."""
+    shown = [form for form in dict.fromkeys(_forms().values()) if sm is None or _has(form, sm)]
+    return [_short(form) for form in shown if not _is_wgmma(form) or form.n == 64]
+
+
+def _has(form: MmaForm, sm: int) -> bool:
+    """Whether an architecture has a form: ``wgmma`` is of sm_90a, and ``.kind`` of sm_120a and its family."""
+    if _is_wgmma(form):
+        return sm == 90
+    return sm // 10 == form.sm // 10 if form.kind else sm >= form.sm
 
 
 def _is_wgmma(form: MmaForm) -> bool:
     return form.instruction.startswith("wgmma")
 
 
-def device_sm(device: str | Device) -> tuple[str, int]:
-    """The name of a device and its architecture (10 * major + minor).
+def device_sm(device: str | Device | None) -> tuple[str, int]:
+    """The name of a device, without one of the current device, and its architecture (10 * major + minor).
 
     Any device or alias of ``tcsim arch list`` will do, and as ``sm_NN`` any architecture that the table of tensor-core
     arithmetic covers. Raises DeviceError.
     """
+    if device is None:
+        device = current_device()
     if isinstance(device, Device):
         return device.name, device.arch.sm
     target = re.fullmatch(r"sm_?(\d+)[af]?", device.strip().lower())
@@ -160,38 +184,26 @@ def device_sm(device: str | Device) -> tuple[str, int]:
 # ------------------------------------------------------------------------------------------------------------ finding
 
 
-def find_instruction(text: str, device: str | Device = "h200", sparse: bool = False) -> TensorInstruction:
-    """The instruction called ``text`` on a device; one with a sparse A only if ``sparse``.
+def find_instruction(text: str, device: str | Device | None = None) -> TensorInstruction:
+    """The instruction called ``text`` on a device, without one on the current device.
 
     Raises NoFormError, with the nearest that there are, for one that does not exist or that the device does not have;
     NoRuleError where its arithmetic is not known; DeviceError for an unknown device.
     """
     name, sm = device_sm(device)
-    key = _key(text)
-    if key is not None and key[0].endswith(".sp") and not sparse:
-        raise NoFormError(
-            f"{text}: a sparse A comes with metadata, which only a kernel can give; run one with {key[0]}, or use the dense "
-            f"form on the matrix with its zeros: {nearest_names(text.replace('.sp', '', 1), sm)}"
-        )
-    form = _forms().get(key) if key is not None else None
+    form = find_form_by_name(text)
     if form is None:
         raise NoFormError(f"no tensor-core instruction is called {text!r} (PTX ISA 9.7.14); nearest: {nearest_names(text, sm)}")
-    if _is_wgmma(form) and sm != 90:
-        raise NoFormError(
-            f"{_short(form)} exists on sm_90a only, and {name} is sm_{sm} (PTX ISA 9.7.15); nearest there: "
-            f"{nearest_names(f'{_short(form)}.{form.d}'.replace('wgmma', 'mma'), sm)}"
-        )
-    if form.scale_vec:
-        raise NoFormError(
-            f"{_short(form)}: its operands come with scales, which only a kernel can give; run one, or multiply the scales in "
-            f"and use {nearest_names('mma.m16n8k32.kind::f8f6f4.f32.e4m3.e4m3.f32', 120).split(', ')[0]}"
-        )
-    if sm < form.sm:
-        raise NoFormError(
-            f"{_short(form)} needs sm_{form.sm} or later, and {name} is sm_{sm} (PTX ISA 9.7.14); nearest there: "
-            f"{nearest_names(_short(form), sm)}"
-        )
-    return instruction_of(form, sm)
+    if _has(form, sm):
+        return instruction_of(form, sm)
+    if _is_wgmma(form):
+        why = f"exists on sm_90a only, and {name} is sm_{sm} (PTX ISA 9.7.15)"
+        near = nearest_names(f"{_short(form)}.{form.d}".replace("wgmma", "mma"), sm)
+    elif form.kind and sm > form.sm - form.sm % 10:
+        why, near = f"is of sm_120a and its family, and {name} is sm_{sm} (PTX ISA 9.7.14)", nearest_names(_short(form), sm)
+    else:
+        why, near = f"needs sm_{form.sm} or later, and {name} is sm_{sm} (PTX ISA 9.7.14)", nearest_names(_short(form), sm)
+    raise NoFormError(f"{_short(form)} {why}; nearest there: {near}")
 
 
 def instruction_of(form: MmaForm, sm: int) -> TensorInstruction:
@@ -200,7 +212,7 @@ def instruction_of(form: MmaForm, sm: int) -> TensorInstruction:
         rule = wgmma_rule(form, sm)
     else:
         rule = (make_kind_plan(form, sm) if form.kind else make_plan(form, sm)).rule
-    return TensorInstruction(_short(form), sm, form.stored_k, form.a, form.b, form.c, form.d, rule, _as_mma(form))
+    return TensorInstruction(_short(form), sm, form.stored_k, form.a, form.b, form.c, form.d, rule, _as_mma(form), form)
 
 
 def _as_mma(form: MmaForm) -> MmaForm:

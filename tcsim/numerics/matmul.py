@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,9 @@ from tcsim.numerics.fused_chain import chain_fused
 from tcsim.numerics.instructions import TensorInstruction, find_instruction
 from tcsim.numerics.operands import OperandError, check_defined, from_bits, to_bits
 from tcsim.numerics.order import Chain, KOrder, Promote, SplitK, parse_k_order
+from tcsim.numerics.scales import ONE, scale_codes
 from tcsim.numerics.tile_chain import chain_tiles
+from tcsim.numerics.warp_chain import chain_warps
 
 __all__ = ["matmul"]
 
@@ -29,9 +31,11 @@ def matmul(
     b: Any,
     c: Any = None,
     *,
-    device: str | Device = "h200",
+    device: str | Device | None = None,
     form: str = "mma.m16n8k16.f32.f16.f16.f32",
     k_order: KOrder | str = "chain",
+    scale_a: Any = None,
+    scale_b: Any = None,
 ) -> NDArray[Any]:
     """``a @ b + c`` with the bits that a GPU returns that chains one tensor-core instruction over K.
 
@@ -40,8 +44,13 @@ def matmul(
     floating-point types the bits will also do, as unsigned integers of the same width. Arrays of NumPy or tcsim; nothing is
     rounded on the way in. c: ``[M, N]`` in the accumulator's type, default zero.
 
-    form: the instruction, short or as PTX spells it: ``mma``, ``wmma`` or ``wgmma``. device: as for :class:`tcsim.Device`, or
-    an architecture such as ``sm_89``. k_order: ``"chain"``, ``"split-k:4"``, ``"promote:4"``, or one of :class:`tcsim.Chain`,
+    form: the instruction, short or as PTX spells it: ``mma``, ``wmma`` or ``wgmma``. Of ``mma.sp`` and ``wgmma.sp``, a has its
+    zeros: of each four elements of a row at most two others (tf32: of two, one). Where fewer are not zero, the first zeros are
+    stored too. scale_a, scale_b: of a form with ``.block_scale``, a scale for each block of K, ``[M, K / block]`` and
+    ``[K / block, N]``, as ``ml_dtypes`` float8_e8m0fnu (``ue8m0``) or float8_e4m3fn (``ue4m3``), or their codes as uint8.
+
+    device: as for :class:`tcsim.Device`, or an architecture such as ``sm_89``; without one, the current device (an H200 outside
+    of ``with tcsim.Device(...)``). k_order: ``"chain"``, ``"split-k:4"``, ``"promote:4"``, or one of :class:`tcsim.Chain`,
     :class:`tcsim.SplitK`, :class:`tcsim.Promote`, which say what is added when.
 
     Returns D ``[M, N]`` in the accumulator's type: float32, float16, int32 or float64 (with ``promote`` float32 for f16 too).
@@ -64,18 +73,20 @@ def matmul(
     right = _operand(b, instruction.b, "b", instruction)
     if left.shape[1] != right.shape[0]:
         raise OperandError(f"a is {_shape(left)} and b {_shape(right)}: K differs ({left.shape[1]} and {right.shape[0]})")
-    order = parse_k_order(k_order, -(-left.shape[1] // instruction.k))
+    order = parse_k_order(k_order, -(-left.shape[1] // instruction.whole))
     sum_type = "f32" if isinstance(order, Promote) and instruction.d == "f16" else instruction.d
     start = _start(c, sum_type, (left.shape[0], right.shape[1]), instruction)
+    scales = _scales(scale_a, scale_b, left, right, instruction)
     left, right, neutral = _filled_up(left, right, instruction)
     if 0 in (*start.shape, left.shape[1]):
         return from_bits(start, sum_type)
+    problem = _Problem(instruction, left, right, *scales)
     if isinstance(order, Chain):
-        result = from_bits(_chain(left, right, start, instruction), sum_type)
+        result = from_bits(problem.chain(start), sum_type)
     elif isinstance(order, SplitK):
-        result = _split(left, right, start, instruction, order)
+        result = _split(problem, start, order)
     else:
-        result = _promoted(left, right, start, instruction, order)
+        result = _promoted(problem, start, order)
     if neutral:
         _refuse_minus_zero(result, instruction)
     return result
@@ -105,13 +116,31 @@ def _start(c: Any, ptx_type: str, shape: tuple[int, int], instruction: TensorIns
     return bits
 
 
+def _scales(
+    scale_a: Any, scale_b: Any, a: Bits, b: Bits, instruction: TensorInstruction
+) -> tuple[NDArray[np.uint8] | None, NDArray[np.uint8] | None]:
+    """The codes of the scales, ``[row of A, block]`` and ``[column of B, block]``, for whole instructions."""
+    if not instruction.block:
+        if scale_a is not None or scale_b is not None:
+            raise OperandError(
+                f"{instruction.name} has no scales; those that have are called like "
+                "mma.m16n8k32.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0 (sm_120a)"
+            )
+        return None, None
+    blocks = -(-a.shape[1] // instruction.block)
+    of_a = scale_codes(scale_a, "scale_a", (len(a), blocks), instruction)
+    of_b = scale_codes(scale_b, "scale_b", (blocks, b.shape[1]), instruction).T
+    more, one = -blocks % instruction.own.scale_vec, ONE[instruction.own.scale_type]
+    return tuple(np.pad(x, ((0, 0), (0, more)), constant_values=one) for x in (of_a, of_b))  # type: ignore[return-value]
+
+
 def _filled_up(a: Bits, b: Bits, instruction: TensorInstruction) -> tuple[Bits, Bits, bool]:
     """A and B with K a whole number of instructions, and whether the products added are -0 rather than a kernel's +0.
 
     -0 added to anything leaves it as it is (rounding toward minus infinity, +0 does), so a result can tell whether +0 would
     have changed it: it is -0.
     """
-    missing = -a.shape[1] % instruction.k
+    missing = -a.shape[1] % instruction.whole
     a, b = np.pad(a, ((0, 0), (0, missing))), np.pad(b, ((0, missing), (0, 0)))
     neutral = bool(missing) and instruction.rule.method in ("fma", "ffma") and instruction.rounding != "rm"
     if neutral:
@@ -133,18 +162,42 @@ def _refuse_minus_zero(result: NDArray[Any], instruction: TensorInstruction) -> 
 # ------------------------------------------------------------------------------------------------------------- adding
 
 
-def _chain(a: Bits, b: Bits, c: Bits, instruction: TensorInstruction) -> Bits:
-    if instruction.rule.method in ("fused", "fused_halves"):
-        return chain_fused(a, b, c, instruction.rule, instruction.k, instruction.a, instruction.b)
-    return chain_tiles(a, b, c, instruction.form, instruction.sm)
+class _Problem(NamedTuple):
+    """A and B as bits, K a whole number of instructions, and the codes of their scales."""
 
+    instruction: TensorInstruction
+    a: Bits
+    b: Bits
+    scale_a: NDArray[np.uint8] | None
+    scale_b: NDArray[np.uint8] | None
 
-def _run(a: Bits, b: Bits, c: Bits | None, instruction: TensorInstruction, first: int, last: int) -> NDArray[Any]:
-    """The chain of instructions ``first`` to ``last - 1``, from ``c`` or zero, in the type that partial sums are added in."""
-    part = slice(first * instruction.k, last * instruction.k)
-    start = c if c is not None else np.zeros((len(a), b.shape[1]), np.uint64 if instruction.d == "f64" else np.uint32)
-    result = from_bits(_chain(a[:, part], b[part], start, instruction), instruction.d)
-    return result.astype(np.float32) if instruction.d == "f16" else result
+    @property
+    def instructions(self) -> int:
+        """Instructions along K."""
+        return int(self.a.shape[1]) // self.instruction.whole
+
+    def part(self, first: int, last: int) -> _Problem:
+        """Instructions ``first`` to ``last - 1``."""
+        whole, vec = self.instruction.whole, self.instruction.own.scale_vec
+        along, blocks = slice(first * whole, last * whole), slice(first * vec, last * vec)
+        scales = (None if x is None else x[:, blocks] for x in (self.scale_a, self.scale_b))
+        return _Problem(self.instruction, self.a[:, along], self.b[along], *scales)
+
+    def chain(self, c: Bits) -> Bits:
+        """The bits of a chain of all instructions."""
+        i = self.instruction
+        if i.own.is_sparse or i.block:
+            return chain_warps(self.a, self.b, c, i.own, i.sm, self.scale_a, self.scale_b)
+        if i.rule.method in ("fused", "fused_halves"):
+            return chain_fused(self.a, self.b, c, i.rule, i.k, i.a, i.b)
+        return chain_tiles(self.a, self.b, c, i.form, i.sm)
+
+    def partial(self, first: int, last: int, c: Bits | None = None) -> NDArray[Any]:
+        """The chain of instructions ``first`` to ``last - 1``, from ``c`` or zero, in the type that they are added in."""
+        d = self.instruction.d
+        start = c if c is not None else np.zeros((len(self.a), self.b.shape[1]), np.uint64 if d == "f64" else np.uint32)
+        result = from_bits(self.part(first, last).chain(start), d)
+        return result.astype(np.float32) if d == "f16" else result
 
 
 def _add(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
@@ -163,18 +216,17 @@ def _add_nans(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
     return np.array([add_f64_rn(*pair) for pair in zip(x, y, strict=True)], np.float64)
 
 
-def _split(a: Bits, b: Bits, c: Bits, instruction: TensorInstruction, order: SplitK) -> NDArray[Any]:
-    count = a.shape[1] // instruction.k
-    length = -(-count // order.slices)
-    ranges = [(first, min(first + length, count)) for first in range(0, count, length)]
-    parts = [_run(a, b, None if first else c, instruction, first, last) for first, last in ranges]
+def _split(problem: _Problem, c: Bits, order: SplitK) -> NDArray[Any]:
+    length = -(-problem.instructions // order.slices)
+    ranges = [(first, min(first + length, problem.instructions)) for first in range(0, problem.instructions, length)]
+    parts = [problem.partial(first, last, None if first else c) for first, last in ranges]
     while len(parts) > 1:
         if order.added == "ascending":
             parts[:2] = [_add(parts[0], parts[1])]
         else:
             pairs = [_add(x, y) for x, y in zip(parts[::2], parts[1::2], strict=False)]
             parts = pairs + parts[len(pairs) * 2 :]
-    if instruction.d != "f16":
+    if problem.instruction.d != "f16":
         return parts[0]
     with np.errstate(over="ignore"):
         halves = parts[0].astype(np.float16)
@@ -182,9 +234,9 @@ def _split(a: Bits, b: Bits, c: Bits, instruction: TensorInstruction, order: Spl
     return halves
 
 
-def _promoted(a: Bits, b: Bits, c: Bits, instruction: TensorInstruction, order: Promote) -> NDArray[Any]:
-    count = a.shape[1] // instruction.k
-    total = from_bits(c, "f32" if instruction.d == "f16" else instruction.d)
-    for first in range(0, count, order.every):
-        total = _add(total, _run(a, b, None, instruction, first, min(first + order.every, count)))
+def _promoted(problem: _Problem, c: Bits, order: Promote) -> NDArray[Any]:
+    d = problem.instruction.d
+    total = from_bits(c, "f32" if d == "f16" else d)
+    for first in range(0, problem.instructions, order.every):
+        total = _add(total, problem.partial(first, min(first + order.every, problem.instructions)))
     return total

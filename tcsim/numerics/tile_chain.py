@@ -18,7 +18,7 @@ from isa.tensor.mma_884 import mma_884
 from isa.tensor.mma_f64 import mma_f64
 from isa.tensor.mma_integer import mma_bits, mma_integer
 
-__all__ = ["chain_tiles"]
+__all__ = ["chain_tiles", "matrix_of", "padded", "tiles_of"]
 
 
 @compiled
@@ -56,7 +56,7 @@ def _bits(sums, a, b, numbers):
 _LOOPS: dict[str, Any] = {"mma_f64": _f64, "mma_884": _884, "mma_integer": _integer, "mma_bits": _bits}
 
 
-def _tiles(matrix: NDArray[Any], fragment: Fragment, tile_rows: int) -> NDArray[Any]:
+def tiles_of(matrix: NDArray[Any], fragment: Fragment, tile_rows: int) -> NDArray[Any]:
     """A matrix as ``[row of tiles, column of tiles, register, lane]``. ``tile_rows`` are the rows that a tile covers: those of
     a fragment's several matrices lie below one another, or (B) are the same rows."""
     row, column, which = fragment.coordinates()
@@ -71,8 +71,8 @@ def _tiles(matrix: NDArray[Any], fragment: Fragment, tile_rows: int) -> NDArray[
     return np.ascontiguousarray(words.transpose(2, 3, 0, 1))
 
 
-def _matrix(tiles: NDArray[Any], fragment: Fragment, tile_rows: int) -> NDArray[Any]:
-    """The inverse of :func:`_tiles`, for accumulators."""
+def matrix_of(tiles: NDArray[Any], fragment: Fragment, tile_rows: int) -> NDArray[Any]:
+    """The inverse of :func:`tiles_of`, for accumulators."""
     row, column, which = fragment.coordinates()
     if tile_rows > fragment.rows:
         row = which * fragment.rows + row
@@ -86,7 +86,7 @@ def _matrix(tiles: NDArray[Any], fragment: Fragment, tile_rows: int) -> NDArray[
     return cut.transpose(2, 0, 3, 1).reshape(tiles.shape[0] * tile_rows, -1)
 
 
-def _padded(matrix: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
+def padded(matrix: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
     """Filled up with zeros to multiples of ``rows`` and ``columns``."""
     m, n = matrix.shape
     return np.pad(matrix, ((0, -m % rows), (0, -n % columns)))
@@ -101,8 +101,8 @@ def chain_tiles(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any], form: MmaForm
     plan = make_plan(form, sm)
     of_a, of_b, of_c = (mma_fragment(form, name) for name in "abc")
     rows = of_a.matrices * form.m  # the products of m8n8k4 share B, and take rows of A below one another
-    a_tiles = _tiles(_padded(a, rows, form.k), of_a, rows)
-    b_tiles = np.ascontiguousarray(_tiles(_padded(b, form.k, form.n), of_b, form.k).transpose(1, 0, 2, 3))
-    sums = _tiles(_padded(c, rows, form.n), of_c, rows)
+    a_tiles = tiles_of(padded(a, rows, form.k), of_a, rows)
+    b_tiles = np.ascontiguousarray(tiles_of(padded(b, form.k, form.n), of_b, form.k).transpose(1, 0, 2, 3))
+    sums = tiles_of(padded(c, rows, form.n), of_c, rows)
     _LOOPS[plan.kernel.__name__](sums, a_tiles, b_tiles, plan.numbers)
-    return _matrix(sums, of_c, rows)[: c.shape[0], : c.shape[1]].astype(c.dtype)
+    return matrix_of(sums, of_c, rows)[: c.shape[0], : c.shape[1]].astype(c.dtype)
