@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gpu_ref.launching import KernelHandle
+from gpu_ref.scalar.classes import CLASSES, columns_of
 from gpu_ref.scalar.digests import load_all, run_on_gpu
-from gpu_ref.scalar.every import FORMS, Words, operand_columns, run_model
+from gpu_ref.scalar.every import FORMS, Words, run_model
 from gpu_ref.scalar.inputs import ROWS
 from isa.spec import Form
 from tcsim.numerics.scalars import number_text
@@ -32,8 +33,12 @@ _BATCH_ROWS = 1 << 14
 
 class _Task(NamedTuple):
     key: str
+    kind: str
     seed: int
     rows: int
+
+    def columns(self) -> list[Words] | None:
+        return columns_of(FORMS[self.key], self.kind, self.seed, self.rows)
 
 
 _Expected = tuple[_Task, list[Words]]
@@ -46,15 +51,19 @@ def matching(names: Sequence[str]) -> list[str]:
 
 
 def _expect(task: _Task) -> _Expected:
-    form = FORMS[task.key]
-    return task, run_model(form, operand_columns(form, task.seed, task.rows))
+    columns = task.columns()
+    return task, [] if columns is None else run_model(FORMS[task.key], columns)
 
 
 def _tasks(chosen: Sequence[str], seed: int) -> Iterator[_Task]:
-    """Every form in turn on :data:`~gpu_ref.scalar.inputs.ROWS` rows, then again and again on more."""
+    """Every form in turn, with operands of one class after another, on :data:`~gpu_ref.scalar.inputs.ROWS` rows, then again and
+    again on more."""
     for batch in itertools.count():
+        kind = CLASSES[batch % len(CLASSES)]
+        if kind == "every" and batch >= len(CLASSES):
+            continue
         for key in chosen:
-            yield _Task(key, seed + batch, _BATCH_ROWS if batch else ROWS)
+            yield _Task(key, kind, seed + batch, _BATCH_ROWS if batch >= len(CLASSES) else ROWS)
 
 
 class Tally:
@@ -69,18 +78,20 @@ class Tally:
     def check(self, task: _Task, expected: list[Words]) -> None:
         """Run a task's operands on the GPU and compare."""
         form = FORMS[task.key]
-        columns = operand_columns(form, task.seed, task.rows)
+        columns = task.columns()
+        if columns is None:
+            return
         if not self._handles:  # not before the processes have started
             self._handles = load_all(self._chosen)
         got = run_on_gpu(self._handles[task.key], columns, len(form.destinations))
-        bad = np.zeros(task.rows, bool)
+        bad = np.zeros(len(columns[0]), bool)
         for ours, theirs in zip(expected, got, strict=True):
             bad |= ours != theirs
-        self.outputs[task.key] += task.rows
+        self.outputs[task.key] += len(bad)
         if not bad.any():
             return
         if not self.wrong[task.key]:
-            self.shown.append(_explained(form, columns, expected, got, bad) + f"\n  seed {task.seed}")
+            self.shown.append(_explained(form, columns, expected, got, bad) + f"\n  {task.kind}, seed {task.seed}")
             print(self.shown[-1], flush=True)
         self.wrong[task.key] += int(bad.sum())
 
