@@ -11,6 +11,8 @@ from isa.ptx import ast
 from isa.sass.assemble import Listing, assemble
 from isa.sass.listing import MachineCode, read_listing
 from isa.sass.lower import lower_machine
+from isa.sass.placed import bind, place
+from isa.sass.source import MachineSource, source_of
 
 __all__ = ["ModuleCode", "locations_of"]
 
@@ -45,6 +47,12 @@ class ModuleCode:
         )
         self._check_symbols(program)
         return program
+
+    def source(self, kernel: str) -> MachineSource:
+        """The text and the live registers of a kernel's instructions, of which :meth:`program` made a program."""
+        placed, _ = place(self.code, self.code.code[kernel])
+        bind(placed, kernel)
+        return source_of(self.code, placed)
 
     def _check_symbols(self, program: Program) -> None:
         """Raise UnsupportedError for addresses of things that are no variables of the module, such as functions."""

@@ -27,6 +27,7 @@ from tcsim.symbols import ModuleVariables
 if TYPE_CHECKING:
     from isa.sass.assemble import Listing
     from tcsim.check.registers import Tracked
+    from tcsim.code_source import CodeSource
     from tcsim.machine_code import ModuleCode
 
 __all__ = ["Function", "RawKernel", "RawModule", "RoundingWarning"]
@@ -156,6 +157,10 @@ class RawModule:
         if found is None:
             found = self._variables[device.name] = ModuleVariables(self.tree, device.memory)
         return found
+
+    def machine_code(self, sm: int) -> ModuleCode | None:
+        """The machine code for an SM number, if it has been made or read."""
+        return self._machine.get(sm)
 
     def program(self, name: str, sm: int) -> Program:
         """The lowered program of a kernel for an SM number."""
@@ -349,14 +354,18 @@ class Function:
         cluster3 = cluster_extents(program, device.arch, grid3, None if cluster is None else dim3(cluster, "cluster"))
         loaded = self._load(device, program)
         cooperative = self.module.cooperative
-        self.instructions = run(
-            Launch(loaded, device, grid3, block3, tuple(args), int(shared_mem), cluster3, self._unset, cooperative)
-        )
+        shape = (grid3, block3, tuple(args), int(shared_mem), cluster3)
+        self.instructions = run(Launch(loaded, device, *shape, self._unset, cooperative, lambda: self._source(program)))
 
     def _unset(self) -> Tracked:
         from tcsim.check.registers import find_unset
 
         return find_unset(self.module.tree, self.name, fmad=bool(self.module.fmad))
+
+    def _source(self, program: Program) -> CodeSource:
+        from tcsim.code_source import code_source
+
+        return code_source(self.module, self.name, program)
 
     def _load(self, device: Device, program: Program) -> LoadedProgram:
         key = (device.name, program.image is not None)

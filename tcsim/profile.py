@@ -7,7 +7,7 @@ look up with ``metrics.get(name)``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 __all__ = ["STALL_REASONS", "InstructionProfile", "LaunchProfile"]
 
@@ -47,6 +47,9 @@ class InstructionProfile:
     slots used, ``stalls`` warp-cycles by reason (:data:`STALL_REASONS`; ``selected`` equals ``issued``) spent before
     this instruction. For memory instructions ``sectors`` (32-byte sectors of global or local memory, after coalescing),
     ``l1_hits`` (of those) and ``wavefronts`` (passes over the shared-memory banks); 0 otherwise.
+
+    ``text``: the instruction with its operands. ``live``: 32-bit registers of a thread that hold a value before it or get one
+    by it (of machine code as nvdisasm counts them; of PTX an estimate).
     """
 
     pc: int
@@ -63,6 +66,8 @@ class InstructionProfile:
     sectors: int
     l1_hits: int
     wavefronts: int
+    text: str = ""
+    live: int = 0
 
     @property
     def stall_cycles(self) -> int:
@@ -80,7 +85,7 @@ class LaunchProfile:
     names to numbers. ``stalls``: warp-cycles by reason over the launch, each resident cycle of each warp counted once;
     they sum to ``warp_cycles``. ``instructions``: the source view, in program order. ``timed``: what issued, such as
     "PTX, priced by a table of ptxas's usual lowering". ``notes``: remarks for the reader, such as what limits the
-    occupancy's certainty.
+    occupancy's certainty. ``ptx``: the text of the PTX lines that instructions come from, by number.
     """
 
     name: str
@@ -97,6 +102,7 @@ class LaunchProfile:
     instructions: tuple[InstructionProfile, ...]
     timed: str
     notes: tuple[str, ...] = ()
+    ptx: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:

@@ -6,6 +6,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+from tcsim.code_source import CodeSource
 from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Profiler:
             self.engine,
         )
         program = launch.loaded.program
+        source = launch.source() if launch.source is not None else CodeSource()
         self.launches.append(
             LaunchProfile(
                 name=program.name,
@@ -106,9 +108,10 @@ class Profiler:
                 metrics=launch_metrics(timed, geometry, residency, arch, timing),
                 stalls=stall_totals(timed),
                 warp_cycles=timed.counters.warp_cycles,
-                instructions=_source_view(timed),
+                instructions=_source_view(timed, source),
                 timed=TIMED_MACHINE if program.control else TIMED_PTX,
                 notes=_notes(program, self.missing),
+                ptx=source.ptx,
             )
         )
         return int(timed.counts[:, 0].sum())
@@ -135,7 +138,7 @@ def _notes(program: Program, missing: str) -> tuple[str, ...]:
     )
 
 
-def _source_view(run: TimedRun) -> tuple[InstructionProfile, ...]:
+def _source_view(run: TimedRun, source: CodeSource) -> tuple[InstructionProfile, ...]:
     from tcsim.timing.hierarchy import L1_HITS, SECTORS, WAVEFRONTS
 
     program, counters, width = run.table.program, run.counters, len(STALL_REASONS)
@@ -160,6 +163,8 @@ def _source_view(run: TimedRun) -> tuple[InstructionProfile, ...]:
                 sectors=events[pc][SECTORS],
                 l1_hits=events[pc][L1_HITS],
                 wavefronts=events[pc][WAVEFRONTS],
+                text=source.text[pc] if pc < len(source.text) else program.opcodes[pc],
+                live=source.live[pc] if pc < len(source.live) else 0,
             )
         )
     return tuple(rows)

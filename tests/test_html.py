@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
 import shutil
 import xml.etree.ElementTree as ET
@@ -19,7 +22,7 @@ from tcsim.lanes.bank_picture import access_svg
 from tcsim.profile import LaunchProfile
 from tcsim.report.charts import account_chart, roofline, roofline_chart, scatter_chart, stall_chart
 from tcsim.report.html import profile_html, summary_html
-from tcsim.report.source_view import source_lines, source_text, to_source_csv
+from tcsim.report.source_view import source_lines, source_text, to_source_csv, to_source_json
 from tcsim.report.widths import access_bytes, ideal_wavefronts, operations, space_of
 from tcsim.timeline import Timeline, Track
 from tests.test_report import made
@@ -89,8 +92,19 @@ def test_source_view_adds_up(observed: Any) -> None:
     assert "tile[threadIdx.x][threadIdx.y + j]" in line.text  # a column of a 32 x 32 tile: 32 wavefronts for one
     assert line.wavefronts == 32 * line.ideal_wavefronts and line.sectors == line.ideal_sectors
     text = source_text(profile, "cuda", [ROOT / "traces" / "kernels"])
-    assert "short_scoreboard" in text and line.where in text
-    assert '"stall_short_scoreboard"' in to_source_csv([profile], "ptx").splitlines()[0]
+    assert re.search(r"short_scoreboard \d+", text) and line.where in text
+    head, *rows = csv.reader(io.StringIO(to_source_csv([profile], "ptx")))
+    assert {"stall_short_scoreboard", "Live Registers", "Ideal Wavefronts"} <= set(head)
+    lines = json.loads(to_source_json([profile], "ptx"))["launches"][0]["lines"]
+    assert len(lines) == len(rows) and sum(line["stalls"].get("wait", 0) for line in lines) == profile.stalls["wait"]
+    at = next(line for line in lines if line["text"].startswith("ld.shared.f32"))
+    assert at["wavefronts"] == 32 * at["ideal_wavefronts"] and 4 < at["live"] <= max(line["live"] for line in lines)
+
+
+def test_the_most_live_registers_are_the_estimate_of_the_launch(observed: Any) -> None:
+    profile = observed[0]  # timed as PTX
+    assert max(i.live for i in profile.instructions) == profile.metrics["launch__registers_per_thread"]
+    assert any(i.text.startswith("@%p") for i in profile.instructions)
 
 
 # ---------------------------------------------------------------------------------------------------------------- pictures
@@ -181,8 +195,7 @@ def test_bank_maps_of_the_worst_lines(observed: Any) -> None:
     from tcsim.cli.profile_command import bank_maps
 
     maps = bank_maps(observed[0], prepare(str(BUNDLE), LaunchOptions()))
-    loads = ("ld.shared.f32", "LDS")  # of PTX, or of machine code
-    assert len(maps) == 2 and all(title.endswith(loads) and svg.startswith("<svg") for title, svg in maps)
+    assert len(maps) == 2 and all(": ld.shared.f32 %f" in title and svg.startswith("<svg") for title, svg in maps)
 
 
 # ------------------------------------------------------------------------------------------------------------------- page

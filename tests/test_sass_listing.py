@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from isa.sass.operands import (
 )
 from isa.sass.placed import bind, place
 from isa.sass.sections import trim
+from isa.sass.source import source_of
 
 DATA = Path(__file__).parent / "data" / "sass"
 RECORDED = Path(__file__).parents[1] / "traces" / "kernels"
@@ -230,3 +232,18 @@ def test_a_missing_encoding_is_named() -> None:
 def test_other_text_is_no_listing() -> None:
     with pytest.raises(ListingError, match="ptxas's version"):
         Listing.from_text("hello")
+
+
+LIFE_RANGES = json.loads((DATA / "life_ranges.json").read_text())["kernels"]
+
+
+@pytest.mark.parametrize("kernel", LIFE_RANGES)
+def test_live_registers_are_those_that_nvdisasm_counts(kernel: str) -> None:
+    """Recorded from ``nvdisasm --print-life-ranges``; kernels without calls, around which the two differ."""
+    recorded = LIFE_RANGES[kernel]
+    machine = code(recorded["listing"].removesuffix(".sass.xz"))
+    placed, _ = place(machine, machine.code[kernel])
+    assert not bind(placed, kernel)
+    source = source_of(machine, placed)
+    assert source.live[: len(recorded["registers"])] == recorded["registers"]
+    assert source.text[0] == "LDC R1, c[0x0][0x28]" and any(text.startswith("@!P") for text in source.text)

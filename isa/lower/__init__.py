@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from isa.collector import uncollected
+from isa.lower.allocate import pressure
 from isa.lower.bind import bind_kernel, unsupported_in
+from isa.lower.cfg import build_blocks
 from isa.lower.contract import contract, finish
 from isa.lower.contract.folding import fold
 from isa.lower.contract.loops import mark_nounroll
 from isa.lower.contract.reciprocals import invert_powers
 from isa.lower.emit import emit
 from isa.lower.ir import Kernel
+from isa.lower.link import link
 from isa.program import Program
 from isa.ptx import ast
 
-__all__ = ["lower", "prepare", "simplified", "unsupported_in"]
+__all__ = ["live_registers", "lower", "prepare", "simplified", "unsupported_in"]
 
 
 def prepare(module: ast.Module, kernel: str, notes: list[str] | None = None) -> Kernel:
@@ -55,3 +58,11 @@ def simplified(module: ast.Module, kernel: str, *, fmad: bool = True, notes: lis
     if notes is not None:
         notes += guesses
     return bound
+
+
+def live_registers(module: ast.Module, kernel: str, *, fmad: bool = True) -> list[int]:
+    """How many 32-bit registers hold a value at each instruction of the program that :func:`lower` makes: an estimate of what
+    ptxas needs there."""
+    lowered = simplified(module, kernel, fmad=fmad)
+    link(lowered)
+    return pressure(lowered.instructions, build_blocks(lowered.instructions), lowered.registers)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from isa.lower.cfg import Block
 from isa.lower.ir import Instr, Kernel, VReg
 
-__all__ = ["Allocation", "allocate", "live_across", "live_intervals"]
+__all__ = ["Allocation", "allocate", "live_across", "live_intervals", "pressure"]
 
 
 @dataclass(slots=True)
@@ -81,6 +81,29 @@ def live_across(instructions: list[Instr], blocks: list[Block], indices: list[in
             for register in instr.sources():
                 live |= 1 << register.index
     return found
+
+
+def pressure(instructions: list[Instr], blocks: list[Block], registers: list[VReg]) -> list[int]:
+    """How many 32-bit registers hold a value before each instruction or get one by it; predicates are not counted."""
+    planes: dict[int, int] = {}  # planes of a register: bit set of those that have so many
+    for register in registers:
+        if not register.is_predicate:
+            width = max(1, register.type.planes)
+            planes[width] = planes.get(width, 0) | 1 << register.index
+    out = [0] * len(instructions)
+    live_out = _live(instructions, blocks)[1]
+    for number, block in enumerate(blocks):
+        live = live_out[number]
+        for index in range(block.end - 1, block.start - 1, -1):
+            instr = instructions[index]
+            written = sum(1 << r for r in {register.index for register in instr.destinations()})
+            behind = live | written
+            if instr.guard is None:
+                live &= ~written
+            for register in instr.sources():
+                live |= 1 << register.index
+            out[index] = sum(width * ((live | behind) & which).bit_count() for width, which in planes.items())
+    return out
 
 
 def _live(instructions: list[Instr], blocks: list[Block]) -> tuple[list[int], list[int]]:

@@ -85,7 +85,7 @@ def profile(
     chosen = _chosen(profiler.launches, kernel_name, launch_skip, launch_count)
     folders = [Path(targets[0]).parent, *([launch.bundle.ptx_path.parent] if launch is not None else [])]
     if page == "source":
-        _print_source(chosen, cast(View, view), folders, csv)
+        _print_source(chosen, cast(View, view), folders, csv=csv, json=json)
     else:
         _print(chosen, json=json, csv=csv, raw=page == "raw" or bool(names), sections=sections, metrics=names)
     if kept is not None and chosen:
@@ -110,11 +110,13 @@ def _span(text: str) -> tuple[int, int] | None:
     return int(first), int(end)
 
 
-def _print_source(profiles: Sequence[LaunchProfile], view: View, folders: Sequence[Path], csv: bool) -> None:
-    from tcsim.report.source_view import source_text, to_source_csv
+def _print_source(
+    profiles: Sequence[LaunchProfile], view: View, folders: Sequence[Path], *, csv: bool, json: bool
+) -> None:
+    from tcsim.report.source_view import source_text, to_source_csv, to_source_json
 
-    if csv:
-        typer.echo(to_source_csv(profiles, view, folders), nl=False)
+    if csv or json:
+        typer.echo((to_source_csv if csv else to_source_json)(profiles, view, folders), nl=False)
         return
     for each in profiles:
         typer.echo(source_text(each, view, folders), nl=False)

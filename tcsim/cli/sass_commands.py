@@ -12,8 +12,8 @@ import typer
 from isa.ptx import parse
 from isa.sass.effects import live_registers
 from isa.sass.listing import CodeSection
-from isa.sass.operands import Label
-from isa.sass.placed import Placed, bind, owners_of, place
+from isa.sass.placed import bind, place
+from isa.sass.source import targets_of
 from tcsim.device import current_device
 from tcsim.errors import TcsimError
 from tcsim.machine_code import ModuleCode, locations_of
@@ -54,7 +54,7 @@ def _listing(module: ModuleCode, name: str, ptx_lines: list[str]) -> Iterator[st
     code = module.code.code[name]
     placed, _ = place(module.code, code)
     missing = {item.what for item in bind(placed, name)}
-    live = [] if missing else live_registers(placed, _targets(module, placed))
+    live = [] if missing else live_registers(placed, targets_of(module.code, placed))
     yield from _header(module, code, len(placed), len(missing))
     function = next(f for f in module.tree.functions if f.name == name)
     locs = locations_of(function)
@@ -95,23 +95,6 @@ def _header(module: ModuleCode, code: CodeSection, count: int, missing: int) -> 
     if missing:
         yield f"  {missing} instructions cannot be executed by tcsim; the kernel runs as PTX"
     yield f"  {'address':10} {'instruction':52} {'control':42} {'pipe':8} {'live':14} PTX and CUDA lines"
-
-
-def _targets(module: ModuleCode, placed: list[Placed]) -> dict[int, int]:
-    """Where branches and calls go, by number."""
-    owners = owners_of(module.code)
-    starts: dict[str, int] = {}
-    for item in placed:
-        starts.setdefault(item.section.name, item.number)
-    found = {}
-    for item in placed:
-        if item.instruction.base not in ("BRA", "CALL"):
-            continue
-        for operand in item.instruction.operands:
-            if isinstance(operand, Label):
-                section = item.section if operand.name in item.section.labels else owners[operand.name]
-                found[item.number] = starts[section.name] + section.labels[operand.name] // 16
-    return found
 
 
 def _counts(live: set[tuple[str, int]]) -> str:

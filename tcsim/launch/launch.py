@@ -25,6 +25,7 @@ from tcsim.progress import running
 
 if TYPE_CHECKING:
     from tcsim.check.registers import Tracked
+    from tcsim.code_source import CodeSource
 
 __all__ = ["Launch", "run"]
 
@@ -36,7 +37,7 @@ _WORKSPACE_BYTES = 256  # two words are used: a size and the barrier's counter (
 class Launch:
     """One launch, its shape checked. ``shared_mem``: dynamic shared memory in bytes. ``cluster``: extents of a cluster, or
     None. ``unset``: finds the registers that the kernel may read before it writes them. ``cooperative``: all CTAs are resident
-    at once, so that they may wait for each other.
+    at once, so that they may wait for each other. ``source``: what its code looks like.
     """
 
     loaded: LoadedProgram
@@ -48,6 +49,7 @@ class Launch:
     cluster: Dim3 | None = None
     unset: Callable[[], Tracked] | None = None
     cooperative: bool = False
+    source: Callable[[], CodeSource] | None = None
 
 
 def run(launch: Launch) -> int:

@@ -159,7 +159,8 @@ def _occupancy(p: _Profile) -> Iterator[Advice]:
     limiter = min(limits, key=lambda name: limits[name])
     idle = 1 - p.get("smsp__issue_active.avg.per_cycle_active")
     waiting = p.stall_share("long_scoreboard", "short_scoreboard", "wait", "lg_throttle", "mio_throttle")
-    if p.get(theory) < 50 and idle > 0.3 and waiting > 0.3 and limiter in ("registers", "shared memory"):
+    fills = p.get("launch__waves_per_multiprocessor") >= 1  # of fewer CTAs than fit, more could not fit
+    if fills and p.get(theory) < 50 and idle > 0.3 and waiting > 0.3 and limiter in ("registers", "shared memory"):
         help_ = {
             "registers": "__launch_bounds__ or smaller tiles per thread need fewer registers",
             "shared memory": "fewer stages or smaller tiles need less shared memory",

@@ -4,6 +4,7 @@ network, can be used from the keyboard, and is legible on light and dark screens
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
@@ -14,7 +15,7 @@ from tcsim.report.advice import Advice, advise
 from tcsim.report.charts import account_chart, colour_of, roofline_chart, stall_chart
 from tcsim.report.derived import with_derived
 from tcsim.report.sections import SECTIONS
-from tcsim.report.source_view import Line, View, source_lines
+from tcsim.report.source_view import Line, View, reasons_text, source_lines
 from tcsim.report.text import format_number
 from tcsim.timeline import Track
 
@@ -22,6 +23,9 @@ __all__ = ["profile_html", "summary_html"]
 
 MOST_SLICES = 60_000
 """Slices of a timeline that a page takes; tracks beyond are left out."""
+
+MOST_LINES = 4_000
+"""Lines of a source view that a page takes; of more, those that warps waited at the longest."""
 
 _VIEWS: tuple[tuple[View, str], ...] = (("cuda", "CUDA lines"), ("ptx", "PTX lines"), ("instruction", "instructions"))
 
@@ -161,33 +165,46 @@ def _source(number: int, profile: LaunchProfile, sources: Sequence[Path]) -> str
         f'<div class=scroll id="s{number}-{view}"{"" if at == 0 else " hidden"}>{_lines(lines)}</div>'
         for at, (view, _, lines) in enumerate(views)
     )
-    return f'<div class="views" role="radiogroup" aria-label="Lines of">{radios}</div>{tables}'
+    every = '<label><input type="checkbox" class="every"> every stall reason, in warp-cycles</label>'
+    return f'<div class="views"><span role="radiogroup" aria-label="Lines of">{radios}</span>{every}</div>{tables}'
 
 
 _COLUMNS = (
-    "Source", "Text", "Executed", "Stall %", "Main stall", "Sectors", "Ideal", "Wavefronts", "Ideal",
+    "Source", "Text", "Executed", "Stall %", "of these, %", "Sectors", "Ideal", "Wavefronts", "Ideal", "Live registers",
 )  # fmt: skip
 
 
 def _lines(lines: Sequence[Line]) -> str:
     total = sum(line.stall_cycles for line in lines) or 1
     most = max((line.stall_cycles for line in lines), default=0) or 1
+    sums: Counter[str] = Counter()
+    for line in lines:
+        sums.update(line.stalls)
+    reasons = [reason for reason, cycles in sums.most_common() if cycles]
     head = "".join(f'<th scope="col"><button>{name}</button></th>' for name in _COLUMNS)
+    head += "".join(f'<th scope="col" class=why><button>{reason}</button></th>' for reason in reasons)
+    shown, left = list(enumerate(lines)), ""
+    if len(lines) > MOST_LINES:
+        shown = sorted(sorted(shown, key=lambda each: -each[1].stall_cycles)[:MOST_LINES])
+        left = f"<p class=soft>The {MOST_LINES:,} of {len(lines):,} lines that warps waited at the longest.</p>"
     rows = []
-    for at, line in enumerate(lines):
-        told = ", ".join(
-            f"{reason} {cycles:,}" for reason, cycles in sorted(line.stalls.items(), key=lambda item: -item[1]) if cycles
-        )
-        heat = f'class="num heat" style="--share:{line.stall_cycles / most:.3f}" title="{escape(told)}"'
-        numbers = (line.sectors, line.ideal_sectors, line.wavefronts, line.ideal_wavefronts)
-        cells = "".join(f'<td class=num data-value="{n}">{f"{n:,}" if n else ""}</td>' for n in numbers)
+    for at, line in shown:
+        heat = f'class="num heat" style="--share:{line.stall_cycles / most:.3f}"'
+        numbers = (line.sectors, line.ideal_sectors, line.wavefronts, line.ideal_wavefronts, line.live)
+        cells = "".join(_number(n) for n in numbers)
+        cells += "".join(_number(line.stalls.get(reason, 0), "num why") for reason in reasons)
         rows.append(
             f'<tr><td data-value="{at}">{escape(line.where)}</td><td class=text>{escape(line.text)}</td>'
             f'<td class=num data-value="{line.executed}">{line.executed:,}</td>'
             f'<td {heat} data-value="{line.stall_cycles}">{100 * line.stall_cycles / total:.1f}</td>'
-            f"<td>{escape(line.main_stall)}</td>{cells}</tr>"
+            f"<td class=reasons>{reasons_text(line)}</td>{cells}</tr>"
         )
-    return f'<table class="source sortable"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+    return f'{left}<table class="source sortable"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _number(value: int, classes: str = "num") -> str:
+    """A cell that sorts by its value and is empty for 0."""
+    return f'<td class="{classes}" data-value="{value}">{f"{value:,}" if value else ""}</td>'
 
 
 def _timeline(number: int, tracks: Sequence[Track]) -> str:
@@ -215,14 +232,14 @@ def _timeline(number: int, tracks: Sequence[Track]) -> str:
 
 def _colour(name: str) -> str:
     first = name.partition(" ")[0]
-    if first.startswith(("mma", "wmma", "wgmma", "HMMA", "IMMA")):
+    if first.startswith(("mma", "wmma", "wgmma", "HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA")):
         return "#2da44e"
+    if first.startswith(("cp.async", "LDGSTS", "UBLKCP", "UTMA")):
+        return "#7fb2dd"
     if first.startswith(("ld", "LD")):
         return "#d99a6c"
     if first.startswith(("st", "ST")):
         return "#c7b299"
-    if first.startswith(("cp.async", "UBLKCP", "UTMA")):
-        return "#7fb2dd"
     if name.startswith("CTA "):
         return "#9fc5a8"
     known = colour_of(name)

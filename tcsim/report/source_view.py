@@ -1,27 +1,31 @@
-"""What each line of the source cost: by CUDA line, by PTX line, or by instruction."""
+"""What each line of the source cost: by CUDA line, by PTX line, or by instruction, as text, CSV and JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 from tcsim.profile import InstructionProfile, LaunchProfile
 from tcsim.report.widths import access_bytes, ideal_wavefronts, space_of
 
-__all__ = ["Line", "View", "source_lines", "source_text", "to_source_csv"]
+__all__ = ["Line", "View", "reasons_text", "source_lines", "source_text", "to_source_csv", "to_source_json"]
 
 View = Literal["cuda", "ptx", "instruction"]
 
 
 @dataclass
 class Line:
-    """What instructions of one line did in all. ``where``: ``k.cu:41`` or ``ptx:118``. ``text``: the opcodes, or the line of
-    the source where that can be read. ``stalls``: warp-cycles by reason, without those in which they issued.
-    ``ideal_sectors`` and ``ideal_wavefronts``: with perfect coalescing, and without bank conflicts."""
+    """What instructions of one line did in all. ``where``: ``k.cu:41`` or ``ptx:118``. ``text``: the line, where it is known,
+    or the instruction. ``stalls``: warp-cycles by reason, without those in which they issued. ``ideal_sectors`` and
+    ``ideal_wavefronts``: with perfect coalescing, and without bank conflicts. ``live``: the most registers of a thread that
+    hold a value at one of the instructions."""
 
     where: str
     text: str
@@ -35,6 +39,7 @@ class Line:
     ideal_sectors: int = 0
     wavefronts: int = 0
     ideal_wavefronts: int = 0
+    live: int = 0
 
     @property
     def stall_cycles(self) -> int:
@@ -53,6 +58,7 @@ class Line:
 
     def add(self, i: InstructionProfile) -> None:
         """Count an instruction in."""
+        self.live = max(self.live, i.live)
         self.executed += i.executed
         self.threads += i.threads
         self.issued += i.issued
@@ -84,8 +90,10 @@ def source_lines(profile: LaunchProfile, view: View, sources: Iterable[Path] = (
             key, where = ("", i.pc), f"{name}:{i.line} ptx:{i.ptx_line}" if i.file else f"ptx:{i.ptx_line}"
         line = lines.get(key)
         if line is None:
-            text = i.opcode
-            if view == "cuda":
+            text = i.text or i.opcode
+            if view == "ptx":
+                text = profile.ptx.get(i.ptx_line, text)
+            elif view == "cuda":
                 found = texts.setdefault(i.file, _read(i.file, sources))
                 text = found[i.line - 1].strip() if 0 < i.line <= len(found) else ""
             line = lines[key] = Line(where, text, i.file, i.line)
@@ -103,36 +111,51 @@ def _read(name: str, folders: Iterable[Path]) -> list[str]:
 
 _HEAD = (
     "Source", "Text", "Executed", "Threads", "Issued", "Stall Cycles", "Main Stall", "Sectors", "Ideal Sectors", "Wavefronts",
-    "Ideal Wavefronts",
+    "Ideal Wavefronts", "Live Registers",
 )  # fmt: skip
 
 
 def _cells(line: Line) -> tuple[str | int, ...]:
     return (
         line.where, line.text, line.executed, line.threads, line.issued, line.stall_cycles, line.main_stall, line.sectors,
-        line.ideal_sectors, line.wavefronts, line.ideal_wavefronts,
+        line.ideal_sectors, line.wavefronts, line.ideal_wavefronts, line.live,
     )  # fmt: skip
 
 
 def source_text(profile: LaunchProfile, view: View, sources: Iterable[Path] = ()) -> str:
-    """The view as a table; stalls as shares of all of the launch."""
+    """The view as a table; stalls as shares of all of the launch, and their reasons as shares of the line's, the three largest
+    (CSV and JSON have all)."""
     lines = source_lines(profile, view, sources)
     total = sum(line.stall_cycles for line in lines) or 1
-    head = ("Source", "Executed", "Stall %", "Main Stall", "Sectors", "Ideal", "Wavefr.", "Ideal", "Text")
+    head = ("Source", "Executed", "Stall %", "of these, %", "Sectors", "Ideal", "Wavefr.", "Ideal", "Live", "Text")
     table = [
         (
-            line.where, f"{line.executed:,}", f"{100 * line.stall_cycles / total:.1f}", line.main_stall,
+            line.where, f"{line.executed:,}", f"{100 * line.stall_cycles / total:.1f}", reasons_text(line),
             _or_blank(line.sectors), _or_blank(line.ideal_sectors), _or_blank(line.wavefronts),
-            _or_blank(line.ideal_wavefronts), line.text,
+            _or_blank(line.ideal_wavefronts), _or_blank(line.live), line.text,
         )
         for line in lines
     ]  # fmt: skip
     widths = [max(len(row[column]) for row in (head, *table)) for column in range(len(head) - 1)]
     out = []
     for row in (head, *table):
-        left, *middle = (cell.rjust(width) for cell, width in zip(row, widths, strict=False))
-        out.append("  ".join([left.strip().ljust(widths[0]), *middle, row[-1]]).rstrip())
+        cells = [
+            cell.ljust(width) if column in _WORDS else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ]
+        out.append("  ".join([*cells, row[-1]]).rstrip())
     return "\n".join(out) + "\n"
+
+
+def reasons_text(line: Line) -> str:
+    """The reasons for most of a line's stalls, with their shares: ``long_scoreboard 81, wait 12``."""
+    total = line.stall_cycles or 1
+    shares = [(reason, 100 * cycles / total) for reason, cycles in Counter(line.stalls).most_common(_REASONS)]
+    return ", ".join(f"{reason} {share:.0f}" for reason, share in shares if share >= 1)
+
+
+_REASONS = 3
+_WORDS = (0, 3)  # columns that are words
 
 
 def _or_blank(number: int) -> str:
@@ -151,3 +174,13 @@ def to_source_csv(profiles: Sequence[LaunchProfile], view: View, sources: Iterab
         for line in lines:
             writer.writerow((number, profile.name, *_cells(line), *(line.stalls.get(reason, 0) for reason in reasons)))
     return out.getvalue()
+
+
+def to_source_json(profiles: Sequence[LaunchProfile], view: View, sources: Iterable[Path] = ()) -> str:
+    """The view as JSON: per launch its number, name, and the fields of its :class:`Line` s."""
+    folders = list(sources)
+    launches: list[dict[str, Any]] = [
+        {"id": number, "name": profile.name, "view": view, "lines": source_lines(profile, view, folders)}
+        for number, profile in enumerate(profiles)
+    ]
+    return msgspec.json.format(msgspec.json.encode({"launches": launches}), indent=1).decode() + "\n"

@@ -33,10 +33,11 @@ if (chooser) {
   choose();
 }
 
-// Source views: radio buttons choose CUDA lines, PTX lines or instructions.
+// Source views: radio buttons choose CUDA lines, PTX lines or instructions; a box shows a column for every stall reason.
 for (const group of document.querySelectorAll('.views')) {
   group.addEventListener('change', e => {
-    for (const input of group.querySelectorAll('input')) document.getElementById(input.value).hidden = input !== e.target;
+    if (e.target.type === 'checkbox') { group.parentElement.classList.toggle('every-reason', e.target.checked); return; }
+    for (const input of group.querySelectorAll('input[type=radio]')) document.getElementById(input.value).hidden = input !== e.target;
   });
 }
 
