@@ -1,0 +1,34 @@
+"""Counters by pipe are those that Nsight Compute reported on an H200, exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tcsim
+from tcsim.cli.launches import LaunchOptions, prepare
+
+TRACES = Path(__file__).parents[1] / "traces"
+COUNTED = ("cbu", "lsu", "uniform", "fma", "xu", "tensor_op_hmma", "tensor_op_imma")
+
+
+@pytest.mark.parametrize("name", ["bytecode", "wgmma_f16", "block_scan"])
+def test_instructions_by_pipe(name: str) -> None:
+    launch = prepare(str(TRACES / name), LaunchOptions())
+    with tcsim.Profiler() as profiler:
+        launch.run()
+    profile = profiler.launches[0]
+    for pipe in COUNTED:
+        metric = f"sm__inst_executed_pipe_{pipe}.sum"
+        assert profile.metrics[metric] == float(launch.bundle.metrics[metric].value), metric
+    fma = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
+    assert profile.metrics[fma] == pytest.approx(float(launch.bundle.metrics[fma].value), rel=0.35)
+
+
+def test_what_ptx_does_not_tell_is_absent() -> None:
+    launch = prepare(str(TRACES / "vector_add"), LaunchOptions())
+    with tcsim.Profiler(code="ptx") as profiler:
+        launch.run()
+    metrics = profiler.launches[0].metrics
+    assert "sm__inst_executed_pipe_cbu.sum" not in metrics and metrics["sm__inst_executed_pipe_lsu.sum"] > 0
