@@ -165,6 +165,7 @@ def _source_view(run: TimedRun, source: CodeSource) -> tuple[InstructionProfile,
                 wavefronts=events[pc][WAVEFRONTS],
                 text=source.text[pc] if pc < len(source.text) else program.opcodes[pc],
                 live=source.live[pc] if pc < len(source.live) else 0,
+                interval=0.0 if entry.free else run.table.cost(pc).busy / (1 + (entry.other != entry.pipe)),
             )
         )
     return tuple(rows)

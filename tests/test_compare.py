@@ -64,6 +64,11 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "h200, recorded" in capsys.readouterr().out
     vectors = str(TRACES / "vector_add")
     metrics = "smsp__inst_executed.sum,sm__cycles_elapsed.max"
+    plot = tmp_path / "cycles.svg"
+    assert main(["compare", str(path), vectors, "--plot", str(plot)]) == 0
+    assert "sm__cycles_elapsed.max" in plot.read_text() and "h200, recorded" in plot.read_text()
+    assert main(["compare", str(path), vectors, "--plot", str(plot), "--metrics", "launch__block_size"]) == 2
+    capsys.readouterr()
     assert main(["compare", f"{vectors}@a100", vectors, "--json", "--metrics", metrics]) == 0
     (pair,) = json.loads(capsys.readouterr().out)
     assert pair["one"] == "tcsim a100" and pair["two"] == "h200, recorded"

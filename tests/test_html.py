@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+import sys
 import xml.etree.ElementTree as ET
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,12 +19,16 @@ import pytest
 
 import tcsim
 from tcsim.cli import main
+from tcsim.errors import TcsimError
 from tcsim.lanes.bank_picture import access_svg
 from tcsim.profile import LaunchProfile
-from tcsim.report.charts import account_chart, roofline, roofline_chart, scatter_chart, stall_chart
+from tcsim.report.charts import account_chart, scatter_chart, stall_chart
 from tcsim.report.html import profile_html, summary_html
+from tcsim.report.png import to_png
+from tcsim.report.roofline import roofline, roofline_chart
 from tcsim.report.source_view import source_lines, source_text, to_source_csv, to_source_json
-from tcsim.report.widths import access_bytes, ideal_wavefronts, operations, space_of
+from tcsim.report.widths import access_bytes, ideal_wavefronts, space_of
+from tcsim.report.work import has_matrices, operations, work
 from tcsim.timeline import Timeline, Track
 from tests.test_report import made
 
@@ -67,12 +72,28 @@ def test_widths(opcode: str, space: str, width: int) -> None:
     assert (space_of(opcode), access_bytes(opcode)) == (space, width)
 
 
+@pytest.mark.parametrize(
+    ("opcode", "kind", "size"),
+    [
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "f16", 2048), ("HMMA.16816.F32", "f16", 2048),
+        ("HMMA.1688.F32.TF32", "tf32", 1024), ("HMMA.SP.16832.F32.BF16", "sparse bf16", 4096),
+        ("mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "sparse f16", 4096),
+        ("IMMA.8816.S8.S8", "int8", 1024), ("IMMA.16864.U4.S4", "int4", 8192), ("BMMA.168256.AND.POPC", "b1", 32768),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", "f16", 4096), ("DMMA.8x8x4", "f64", 256),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.s32.s8.s8.s32", "int8", 4096),
+        ("HGMMA.64x128x16.F32", "f16", 16 * 128 * 16), ("QGMMA.64x64x32.F32.E4M3.E5M2", "fp8", 16 * 64 * 32),
+        ("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16", "bf16", 16 * 128 * 16),
+    ],
+)  # fmt: skip
+def test_work_of_matrix_instructions(opcode: str, kind: str, size: int) -> None:
+    assert operations(opcode, 10, 320) == (f"tensor {kind}", 10 * 2 * size)  # of a warp, a product and a sum
+
+
 def test_work_of_opcodes() -> None:
-    assert operations("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 10, 320) == ("tensor", 10 * 4096)
-    assert operations("HMMA.16816.F32", 10, 320) == ("tensor", 10 * 4096)
     assert operations("fma.rn.f32", 2, 64) == ("fp32", 128) and operations("FADD", 2, 64) == ("fp32", 64)
     assert operations("fma.rn.f16x2", 2, 64) == ("fp16", 256) and operations("add.f64", 1, 32) == ("fp64", 32)
-    assert operations("add.s32", 1, 32) == ("", 0) and operations("wmma.load.a.m16n16k16.f16", 1, 32) == ("", 0)
+    for opcode in ("add.s32", "HADD2.F32", "wmma.load.a.m16n16k16.f16", "LDSM.16.M88.4"):
+        assert operations(opcode, 1, 32) == ("", 0)
     assert ideal_wavefronts("ld.shared.f32", 10, 320) == 10 and ideal_wavefronts("ld.shared.v4.f32", 10, 320) == 40
     assert ideal_wavefronts("ldmatrix.sync.aligned.m8n8.x4.shared.b16", 10, 320) == 40
     assert ideal_wavefronts("ld.global.f32", 10, 320) == 0
@@ -123,14 +144,34 @@ def test_roofline() -> None:
     moved = {"dram__bytes_read.sum": 3000, "dram__bytes_write.sum": 1000}
     share = {"gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed": 50.0}
     metrics = dict(made().metrics) | moved | share
-    mma = replace(made().instructions[0], opcode="mma.sync.m16n8k16.f16")
-    found = roofline(made(metrics=metrics, instructions=(mma,)))
-    assert found is not None and found.pipe == "tensor"
+    mma = replace(made().instructions[0], opcode="HMMA.16816.F32", interval=8.0)
+    fma = replace(mma, pc=9, opcode="FFMA", interval=1.0, executed=10, threads=320)
+    launch = made(metrics=metrics, instructions=(mma, fma))
+    found = roofline(launch)
+    assert found is not None and found.kind == "tensor f16" and work(launch)["fp32"] == 640
     assert found.intensity == pytest.approx(64 * 4096 / 4000)
     assert found.bandwidth == pytest.approx(2 * 4000 / made().seconds)
-    assert found.peak == pytest.approx(found.rate / 0.1)  # the account says that 10 % of the peak was reached
-    assert "of the roof" in roofline_chart([made(metrics=metrics, instructions=(mma,))])
+    assert found.peak == pytest.approx(4096 / 8 * 4 * 4 * 1.98e9)  # of 4 sub-partitions of 4 SMs
+    other = replace(launch, name="f", instructions=(replace(fma, text="FFMA R1, R2, R3, R4"),))
+    chart = roofline_chart([launch, other])
+    assert "of the roof" in chart and "tensor f16: " in chart and "fp32: " in chart
     assert roofline(made()) is None and roofline_chart([made()]) == ""
+
+
+def test_constants_moved_by_arithmetic_are_no_work() -> None:
+    """ptxas moves constants as 0 * 0 + x on the tensor pipe; Nsight Compute counts these as tensor instructions."""
+    move = replace(made().instructions[0], opcode="HFMA2.MMA", text="HFMA2.MMA R5, -RZ, RZ, 0, 5.9604644775390625e-08")
+    assert not work(made(instructions=(move,))) and not has_matrices(made(instructions=(move,)))
+    assert work(made(instructions=(replace(move, text="HFMA2.MMA R5, R6, R7, R8"),)))["fp16"] == 2048 * 4
+
+
+def test_png_is_the_picture(observed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("resvg_py")
+    made_png = to_png(stall_chart(observed[0]))
+    assert made_png[:8] == b"\x89PNG\r\n\x1a\n" and int.from_bytes(made_png[16:20], "big") == 2 * 640
+    monkeypatch.setitem(sys.modules, "resvg_py", None)
+    with pytest.raises(TcsimError, match=r"pip install 'tcsim\[png\]'"):
+        to_png("<svg/>")
 
 
 # ---------------------------------------------------------------------------------------------------------------- timeline

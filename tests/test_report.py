@@ -56,6 +56,7 @@ def made(**changes: Any) -> LaunchProfile:
         instruction(1, "mul.f32", stalls={"selected": 64, "long_scoreboard": 3200}),
         instruction(2, "st.shared.f32", wavefronts=100, stalls={"selected": 64, "mio_throttle": 1920}),
         instruction(3, "bar.sync", stalls={"selected": 448, "barrier": 640}),
+        instruction(4, "HMMA.16816.F32", stalls={}),
     )
     fields: dict[str, Any] = {
         "name": "k", "device": "h200", "device_name": "NVIDIA H200", "sm": 90, "grid": (2, 1, 1), "block": (128, 1, 1),

@@ -12,6 +12,7 @@ import tcsim
 from gpu_ref.correlation.launches import Timed, timed_archive, timed_bundles
 from gpu_ref.correlation.report import report, scatter
 from isa.errors import TcsimError
+from tcsim.report.png import to_png
 
 __all__ = ["add_arguments", "run"]
 
@@ -31,7 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--only", nargs="+", default=[], metavar="NAME", help="launches to time (default: all)")
     command.add_argument("--out", type=Path, help="write the tables (Markdown) to this file instead of printing them")
-    command.add_argument("--plot", type=Path, help="write a scatter plot of the cycles to this SVG file")
+    command.add_argument("--plot", type=Path, help="write a scatter plot of the cycles to this .svg or .png file")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,7 +59,8 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(text)
     if options.plot is not None:
-        options.plot.write_text(scatter(groups), encoding="utf-8")
+        picture = scatter(groups)
+        options.plot.write_bytes(to_png(picture) if options.plot.suffix.lower() == ".png" else picture.encode())
     return 0
 
 

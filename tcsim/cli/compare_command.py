@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,9 @@ def compare_reports(
     two: Annotated[str, typer.Argument(help="the other", show_default=False)],
     metrics: Annotated[list[str] | None, typer.Option("--metrics", help="only these metrics, separated by commas")] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON")] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="also a scatter plot of the launches' cycles (or first metric): .svg or .png")
+    ] = None,
 ) -> None:
     """Compare two reports: metric by metric, launch by launch, in Nsight Compute's sections."""
     names = [name for each in metrics or [] for name in each.split(",") if name]
@@ -37,8 +41,22 @@ def compare_reports(
     else:
         for a, b in pairs:
             typer.echo(compare_text(a, b, names))
+    if plot is not None:
+        _plot(pairs, names[0] if names else "sm__cycles_elapsed.max", plot)
     if len(first) != len(second):
         typer.echo(f"tcsim: {one} has {len(first)} launches, {two} has {len(second)}; compared {len(pairs)}", err=True)
+
+
+def _plot(pairs: Sequence[tuple[Measured, Measured]], metric: str, path: Path) -> None:
+    from tcsim.report.charts import scatter_chart
+    from tcsim.report.png import to_png
+
+    values = [(a.kernel, a.metrics.get(metric, 0.0), b.metrics.get(metric, 0.0)) for a, b in pairs]
+    points = [point for point in values if point[1] > 0 and point[2] > 0]
+    if not points:
+        raise TcsimError(f"--plot: no launch has {metric} in both reports")
+    svg = scatter_chart(points, f"{pairs[0][0].source}: {metric}", pairs[0][1].source)
+    path.write_bytes(to_png(svg) if path.suffix.lower() == ".png" else svg.encode())
 
 
 def _data(one: Measured, two: Measured, names: list[str]) -> dict[str, object]:

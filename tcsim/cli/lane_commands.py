@@ -32,7 +32,10 @@ def _numbers(text: str, option: str, most: int) -> list[int]:
     return numbers
 
 
-_SUFFIXES = {".csv": "csv", ".md": "markdown", ".svg": "svg", ".html": "html", ".htm": "html", ".json": "json", ".txt": "text"}
+_SUFFIXES = {
+    ".csv": "csv", ".md": "markdown", ".svg": "svg", ".png": "png", ".html": "html", ".htm": "html", ".json": "json",
+    ".txt": "text",
+}  # fmt: skip
 
 
 def _format(given: str, json: bool, to: Path | None, known: Sequence[str]) -> str:
@@ -45,18 +48,21 @@ def _format(given: str, json: bool, to: Path | None, known: Sequence[str]) -> st
     return chosen
 
 
-def _deliver(text: str, to: Path | None) -> None:
+def _deliver(text: str, to: Path | None, *, is_png: bool = False) -> None:
+    """Print, or write to a file. is_png: the text is SVG, and its picture is wanted."""
+    from tcsim.report.png import to_png
+
     if to is None:
-        typer.echo(text, nl=not text.endswith("\n"))
+        typer.echo(to_png(text) if is_png else text, nl=not (is_png or text.endswith("\n")))
         return
     try:
-        to.write_text(text if text.endswith("\n") else text + "\n", encoding="utf-8")
+        to.write_bytes(to_png(text) if is_png else (text if text.endswith("\n") else text + "\n").encode())
     except OSError as problem:
         raise TcsimError(f"cannot write {to}: {problem.strerror}") from None
     typer.echo(f"written to {to}")
 
 
-Format = Annotated[str, typer.Option("--format", "-f", help="text, csv, markdown, svg, html or json", show_default=False)]
+Format = Annotated[str, typer.Option("--format", "-f", help="text, csv, markdown, svg, png, html or json", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="print JSON (versioned schema)")]
 To = Annotated[Path | None, typer.Option("--to", help="write to this file; its name chooses the format if none is given")]
 
@@ -98,7 +104,7 @@ def layout(
         chosen = _format(format, json, to, ("text", "csv", "json"))
         _deliver(_in_shared_memory(form, operand.lower() or "b", descriptor, swizzle or 0, transposed, chosen), to)
         return
-    chosen = _format(format, json, to, ("text", "csv", "markdown", "svg", "html", "json"))
+    chosen = _format(format, json, to, ("text", "csv", "markdown", "svg", "png", "html", "json"))
     found = find_layout(form, selector=selector)
     operands = [operand.lower()] if operand else []
     for name in operands:
@@ -121,7 +127,7 @@ def layout(
         made = text.rows_csv(rows if asked else text.rows_of(found, operands or list(found.operands)))
     elif chosen == "json":
         made = text.rows_json(found, rows) if asked else text.whole_json(found, operands or list(found.operands))
-    elif chosen == "svg":
+    elif chosen in ("svg", "png"):
         made = layout_svg(found, operands, rows, each)
     elif chosen == "html":
         made = layout_html(found, operands, rows, each)
@@ -131,7 +137,7 @@ def layout(
         made = text.feeds_text(found, feeds)
     else:
         made = f"{found.instruction.ptx}\n\n{text.rows_text(rows)}" if asked else text.whole_text(found, operands, each)
-    _deliver(made, to)
+    _deliver(made, to, is_png=chosen == "png")
 
 
 def _in_shared_memory(form: str, operand: str, descriptor: str, swizzle: int, transposed: bool, chosen: str) -> str:
@@ -227,7 +233,7 @@ def banks(
     out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
     inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
     device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate")] = "",
-    format: Annotated[str, typer.Option("--format", "-f", help="text, svg, html or json", show_default=False)] = "",
+    format: Annotated[str, typer.Option("--format", "-f", help="text, svg, png, html or json", show_default=False)] = "",
     json: Json = False,
     to: To = None,
 ) -> None:
@@ -237,7 +243,7 @@ def banks(
     """
     from tcsim.lanes import bank_report
 
-    chosen = _format(format, json, to, ("text", "svg", "html", "json"))
+    chosen = _format(format, json, to, ("text", "svg", "png", "html", "json"))
     if bool(expr) == bool(target):
         raise TcsimError("give either --expr with an address, or a kernel to execute; for example --expr 'lane * 128'")
     if expr:
@@ -252,8 +258,8 @@ def banks(
     if chosen == "json":
         made = json_module.dumps(report.data(), indent=1) + "\n"
     else:
-        made = {"text": report.text, "svg": report.svg, "html": report.html}[chosen]()
-    _deliver(made, to)
+        made = {"text": report.text, "svg": report.svg, "png": report.svg, "html": report.html}[chosen]()
+    _deliver(made, to, is_png=chosen == "png")
 
 
 def _lets(texts: Sequence[str]) -> dict[str, str]:

@@ -56,6 +56,7 @@ def profile(
         Path | None, typer.Option("--html", help="also write one offline HTML file; with --timeline, that is in it")
     ] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="also write pictures as SVG to this folder")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="also write them as PNG to this folder (tcsim[png])")] = None,
     timeline: Annotated[
         Path | None, typer.Option("--timeline", help="also write a trace of the last launch for ui.perfetto.dev")
     ] = None,
@@ -90,8 +91,9 @@ def profile(
         _print(chosen, json=json, csv=csv, raw=page == "raw" or bool(names), sections=sections, metrics=names)
     if kept is not None and chosen:
         _write_timeline(chosen[-1], kept, str(timeline))
-    if svg is not None:
-        _write_pictures(chosen, svg)
+    for folder, is_png in ((svg, False), (png, True)):
+        if folder is not None:
+            _write_pictures(chosen, folder, is_png)
     if launch is not None:
         if chosen and not (json or csv or names or page != "details"):
             _beside_hardware(launch, chosen[-1])
@@ -157,8 +159,10 @@ def bank_maps(profile: LaunchProfile, launch: PreparedLaunch) -> list[tuple[str,
 _BANK_MAPS = 2
 
 
-def _write_pictures(profiles: Sequence[LaunchProfile], folder: Path) -> None:
-    from tcsim.report.charts import account_chart, roofline_chart, stall_chart
+def _write_pictures(profiles: Sequence[LaunchProfile], folder: Path, is_png: bool) -> None:
+    from tcsim.report.charts import account_chart, stall_chart
+    from tcsim.report.png import to_png
+    from tcsim.report.roofline import roofline_chart
 
     folder.mkdir(parents=True, exist_ok=True)
     pictures = {"roofline": roofline_chart(profiles)}
@@ -166,7 +170,9 @@ def _write_pictures(profiles: Sequence[LaunchProfile], folder: Path) -> None:
         name = each.name if len(profiles) == 1 else f"{number}_{each.name}"
         pictures |= {f"{name}_stalls": stall_chart(each), f"{name}_account": account_chart(each)}
     for name, svg in pictures.items():
-        if svg:
+        if svg and is_png:
+            (folder / f"{name}.png").write_bytes(to_png(svg))
+        elif svg:
             (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     typer.echo(f"pictures written to {folder}", err=True)
 

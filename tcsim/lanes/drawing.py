@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-__all__ = ["HEAT", "PASTELS", "Drawing", "html_page", "inner_svg"]
+__all__ = ["FONT", "HEAT", "PASTELS", "Drawing", "html_page", "inner_svg"]
 
 PASTELS = ("#cfe3f7", "#fbe0c3", "#d3ecd0", "#f6d0d6", "#e3d7f2", "#fdf3b8", "#cdeeea", "#e4dfd6")
 """Backgrounds that tell registers apart; words on them are dark in either theme."""
@@ -20,7 +20,7 @@ _STYLE = """
 .tc-page{fill:#16191d}.tc-word{fill:#e6e8eb}.tc-soft{fill:#9aa4af}.tc-empty{fill:#22272e;stroke:#343b44}}
 """
 
-_FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
+FONT = "ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 
 
 class Drawing:
@@ -59,7 +59,7 @@ class Drawing:
     def svg(self) -> str:
         """The document."""
         size = f'width="{self.width:g}" height="{self.height:g}" viewBox="0 0 {self.width:g} {self.height:g}"'
-        told = f'font-family="{_FONT}" role="img" aria-label="{escape(self.title)}"'
+        told = f'font-family="{FONT}" role="img" aria-label="{escape(self.title)}"'
         head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} {told}>'
         page = f'<rect class="tc-page" width="{self.width:g}" height="{self.height:g}"/>'
         return "\n".join([head, f"<style>{_STYLE}</style>", page, *self._parts, "</svg>"]) + "\n"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tcsim.profile import LaunchProfile
 from tcsim.report.advice import STALL_ADVICE
 from tcsim.report.derived import with_derived
+from tcsim.report.work import has_matrices
 
 __all__ = ["Account", "Loss", "account"]
 
@@ -49,11 +50,12 @@ def account(profile: LaunchProfile) -> Account | None:
     if not elapsed or not profile.warp_cycles:
         return None
     inside = min(1.0, active / elapsed)
-    resource, busy = ("tensor cores", tensor) if tensor else ("issue slots", issue)
+    is_tensor = has_matrices(profile) and tensor > 0
+    resource, busy = ("tensor cores", tensor) if is_tensor else ("issue slots", issue)
     reached = inside * busy
     losses = _outside(metrics, elapsed, 100 * (1 - inside))
     rest = 100 * inside - reached
-    waiting = {reason: cycles for reason, cycles in profile.stalls.items() if cycles and (reason != "selected" or tensor)}
+    waiting = {reason: cycles for reason, cycles in profile.stalls.items() if cycles and (reason != "selected" or is_tensor)}
     total = sum(waiting.values())
     for reason, cycles in sorted(waiting.items(), key=lambda item: -item[1]):
         what = STALL_ADVICE.get(reason, ("", ""))[0]

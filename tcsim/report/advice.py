@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from tcsim.profile import InstructionProfile, LaunchProfile
 from tcsim.report.derived import with_derived
 from tcsim.report.widths import access_bytes, space_of
+from tcsim.report.work import has_matrices
 
 __all__ = ["Advice", "advise"]
 
@@ -296,7 +297,7 @@ def _tensor(p: _Profile) -> Iterator[Advice]:
         )
     fma = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
     flops = p.get("sm__inst_executed_pipe_fma.sum")
-    if not p.get("sm__inst_executed_pipe_tensor.sum") and p.get(fma) > 50:
+    if not has_matrices(p.profile) and p.get(fma) > 50:
         yield Advice(
             "TensorCores",
             "ComputeWorkloadAnalysis",

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from tcsim.profile import LaunchProfile
 from tcsim.report.advice import Advice, advise
-from tcsim.report.charts import account_chart, colour_of, roofline_chart, stall_chart
+from tcsim.report.charts import account_chart, colour_of, stall_chart
 from tcsim.report.derived import with_derived
+from tcsim.report.roofline import roofline_chart
 from tcsim.report.sections import SECTIONS
 from tcsim.report.source_view import Line, View, reasons_text, source_lines
 from tcsim.report.text import format_number
