@@ -16,6 +16,7 @@ from isa.sass.kernels import MachineKernelSpec
 from isa.sass.operands import parse_operands
 from isa.sass.registry import MachineForm, all_opcodes, find_opcode, match_operands
 
+pytestmark = pytest.mark.filterwarnings("ignore:overflow encountered in scalar")  # sums wrap, as they should
 WORD = 1 << 32
 words = st.one_of(st.integers(0, WORD - 1), st.sampled_from([0, 1, 31, 32, 33, 63, 64, 0x7FFFFFFF, 0x80000000, WORD - 1]))
 bools = st.booleans()

@@ -57,10 +57,19 @@ def _coordinates(at, c, number, rank):
 
 @lane
 def _offsets(shift, offsets, number, count):
-    """The offsets of an im2col load that a lane gives, and zeros behind them."""
+    """The offsets of an im2col load that a lane gives, and zeros behind them.
+
+    Hardware is told them in 16 bits together: one of 16, two of 8, or three of 5 (as ptxas 13.0 packs them).
+    """
     shift[:] = 0
+    if count == 2:
+        shift[0], shift[1] = np.int64(offsets[0, number]) & 0xFF, np.int64(offsets[1, number]) & 0xFF
+        return
+    packed = np.int64(0)
     for index in range(count):
-        shift[index] = np.int64(offsets[index, number])
+        packed += np.int64(offsets[index, number]) << (5 * index)
+    for index in range(count):
+        shift[index] = (packed >> (5 * index)) & (0xFFFF if count == 1 else 0x1F)
 
 
 # -------------------------------------------------------------------------------------------------------------- loads

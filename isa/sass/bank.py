@@ -22,7 +22,7 @@ from isa.program import ConstantImage
 from isa.sass.listing import CodeSection, MachineCode
 from isa.sass.sections import Section
 
-__all__ = ["KNOWN", "RESERVED_SHARED", "SHARED_BYTES_AT", "BankLayout", "add_functions", "cluster_words", "lay_out_banks"]
+__all__ = ["RESERVED_SHARED", "SHARED_BYTES_AT", "BankLayout", "add_functions", "cluster_words", "is_known", "lay_out_banks"]
 
 BLOCK_AT, GRID_AT = 0x0, 0xC
 SHARED_WINDOW_AT, LOCAL_WINDOW_AT, STACK_TOP_AT, DYNAMIC_SHARED_AT = 0x18, 0x20, 0x28, 0x2C
@@ -37,8 +37,8 @@ stores. No value depends on it."""
 APART = (0x50, 0xD0)
 """Likewise: a generic address from which on 0xb0 bytes do not count as global memory (``isspacep.global``)."""
 
-WORKSPACE = (0x44, 0x48, 0x8C, 0x90)
-"""Bank 0 on sm_90 and before: ``%envreg1`` and ``%envreg2``, the workspace of a cooperative launch, which is none here."""
+WORKSPACE = ((0x8C, 0x90), (0x44, 0x48))
+"""Likewise: ``%envreg1`` and ``%envreg2``, the workspace of a cooperative launch, which is none here."""
 
 CLUSTER_AT = 0x140
 CLUSTER_WORDS_AT = {"is_cluster": 0x140, "extents": 0x144, "inverses": 0x150, "clusters": 0x15C, "size": 0x188}
@@ -48,20 +48,37 @@ clusters; their extents; 1 over these, as float32; the grid's extents in cluster
 PARAMETERS_AT = 0x198
 """Bank 0 on sm_90: generic addresses of the first parameter and of the end of all."""
 
+BANK_AT, PARAMETERS_END_AT = 0x40, 0x12C
+"""Bank 0 up to sm_89: its own generic address, and the offset in it of the end of the parameters."""
+
+ALIAS = (0x128, 0x18C)
+"""Bank 0, up to sm_89 and on sm_90: how far ``fence.proxy.alias`` must reach; 0 on an H200. No value depends on it."""
+
 RESERVED_AT, SHARED_BYTES_AT = 0x114, 0x13C
 """Bank 0 on sm_90: bytes of shared memory that the system reserves, and all bytes of a CTA's."""
 
-KNOWN = frozenset(
+_EVERYWHERE = frozenset(
     {
         *range(BLOCK_AT, GRID_AT + 12, 4),
-        *(at + half for at in (SHARED_WINDOW_AT, LOCAL_WINDOW_AT, *DESCRIPTORS, *APART) for half in (0, 4)),
-        *range(CLUSTER_AT, 0x168, 4),
-        *(CLUSTER_WORDS_AT["size"], PARAMETERS_AT, PARAMETERS_AT + 4, PARAMETERS_AT + 8, PARAMETERS_AT + 12),
-        *(RESERVED_AT, SHARED_BYTES_AT),
-        *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, *WORKSPACE),
+        *(at + half for at in (SHARED_WINDOW_AT, LOCAL_WINDOW_AT) for half in (0, 4)),
+        *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT),
     }
 )
-"""The offsets before the parameters whose contents are known."""
+_UP_TO_SM_89 = _EVERYWHERE | {
+    *(at + half for at in (DESCRIPTORS[0], APART[0], BANK_AT) for half in (0, 4)),
+    *(PARAMETERS_END_AT, ALIAS[0], *WORKSPACE[0]),
+}
+_ON_SM_90 = _EVERYWHERE | {
+    *(at + half for at in (DESCRIPTORS[1], APART[1], PARAMETERS_AT, PARAMETERS_AT + 8) for half in (0, 4)),
+    *range(CLUSTER_AT, 0x168, 4),
+    *(CLUSTER_WORDS_AT["size"], RESERVED_AT, SHARED_BYTES_AT, ALIAS[1], *WORKSPACE[1]),
+}
+
+
+def is_known(offset: int, parameters: int) -> bool:
+    """Whether the contents of an offset before the parameters, which start at ``parameters``, are known."""
+    return offset in (_ON_SM_90 if parameters > PARAMETERS_AT else _UP_TO_SM_89)
+
 
 _ALIGN = 64
 
@@ -89,6 +106,10 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
         content[SHARED_BYTES_AT : SHARED_BYTES_AT + 4] = shared.to_bytes(4, "little")
         for at, where in ((0, code.parameter_base), (8, code.parameter_base + code.parameter_size)):
             content[PARAMETERS_AT + at : PARAMETERS_AT + at + 8] = (PARAM_WINDOW + where).to_bytes(8, "little")
+    else:
+        content[BANK_AT : BANK_AT + 8] = PARAM_WINDOW.to_bytes(8, "little")
+        end = code.parameter_base + code.parameter_size
+        content[PARAMETERS_END_AT : PARAMETERS_END_AT + 4] = end.to_bytes(4, "little")
     content[STACK_TOP_AT : STACK_TOP_AT + 4] = stack.to_bytes(4, "little")
     starts = {0: 0}
     symbols: list[tuple[int, int, SymbolRef]] = []

@@ -26,10 +26,12 @@ def effects(item: Placed) -> tuple[set[Name], set[Name]]:
         target.update(_names(operand, _span(spec, operand)))
     if form.instruction.control in ("converge", "break") or form.instruction.pattern.base == "P2R":
         reads.update(_names(item.operands.get("members"), 1))
-    if form.instruction.pattern.base == "P2R":
-        reads.update(("P", index) for index in range(7))
-    if form.instruction.pattern.base == "R2P":
-        writes.update(("P", index) for index in range(7))
+    base = form.instruction.pattern.base
+    for moved, reading, writing in (("P", "P2R", "R2P"), ("UP", "UP2UR", "UR2UP")):
+        if base == reading:
+            reads.update((moved, index) for index in range(7))
+        elif base == writing:
+            writes.update((moved, index) for index in range(7))
     return reads, writes
 
 

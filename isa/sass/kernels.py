@@ -79,6 +79,8 @@ def read_text(operand: ResolvedOperand, value: str, reading: tuple[str, ...], ra
             value = f"(not {value})"
         elif step in _PAIR and bits == 32:
             value = _PAIR[step].format(value)
+        elif step in _PART and kind == "u" and bits == 32:  # UR2UP
+            value = f"(({value} >> np.uint32({_PART[step]})) & np.uint32(0xFF))"
         elif kind == "f" and bits == 32:  # on the bits, whatever they mean: FSEL passes a NaN on so
             sign = "^ np.uint32(0x80000000)" if step == "neg" else "& np.uint32(0x7FFFFFFF)"
             value = f"bits_f32(f32_bits({value}) {sign})"

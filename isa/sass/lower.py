@@ -117,7 +117,8 @@ class _Writer:
         self.bank_planes: dict[tuple[int, int], int] = {}
         highest = _highest_registers(placed)
         self.first = {"R": 1, "UR": 1 + highest["R"], "B": 1 + highest["R"] + highest["UR"]}
-        self.sink_plane = self.first["B"] + highest["B"]
+        self.first["RPC"] = self.first["B"] + highest["B"]
+        self.sink_plane = self.first["RPC"] + highest["RPC"]
         self.result_plane = self.sink_plane + 4
         self.next_plane = self.result_plane + 1
         self.pool: list[int] = []
@@ -513,7 +514,7 @@ def _scale(reading: tuple[str, ...]) -> int:
 
 def _highest_registers(placed: list[Placed]) -> dict[str, int]:
     """How many registers of each file the code uses, vectors and pairs included."""
-    highest = {"R": RETURN_REGISTER + 2, "UR": 1, "B": 1}
+    highest = {"R": RETURN_REGISTER + 2, "UR": 1, "B": 1, "RPC": 2}
     for item in placed:
         assert item.form is not None
         wide = max((o.count * max(1, o.type.planes) for o in item.form.operands), default=1)

@@ -30,9 +30,10 @@ class _OperandError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register: ``file`` is R, UR, P, UP, B (convergence barrier) or SB (scoreboard); ``index`` is :data:`ZERO` for RZ, URZ,
-    PT and UPT. ``negated`` (``-``, or ``!`` of a predicate), ``absolute`` (``|..|``), ``inverted`` (``~``): what happens to the
-    value read. ``parts``: suffixes such as ``H0_H0``, ``64``, ``ROW``; ``reuse``: kept in the operand cache."""
+    """A register: ``file`` is R, UR, P, UP, B (convergence barrier), SB (scoreboard) or RPC (a return address); ``index`` is
+    :data:`ZERO` for RZ, URZ, PT and UPT. ``negated`` (``-``, or ``!`` of a predicate), ``absolute`` (``|..|``), ``inverted``
+    (``~``): what happens to the value read. ``parts``: suffixes such as ``H0_H0``, ``64``, ``ROW``; ``reuse``: kept in the
+    operand cache."""
 
     file: str
     index: int
@@ -130,6 +131,7 @@ _LABEL = re.compile(r"`\((?P<name>.+)\)$")
 _CODE = re.compile(r"(?:32|8)@(?P<half>lo|hi)\((?P<symbol>.+)\)$")
 _LINKED = re.compile(r"\((?P<function>[\w$.]+) \+ (?P<label>[\w$.]+)@srel\)$|fun\((?P<address>[\w$.]+)\)$")
 _SPECIAL = re.compile(r"SR\w[\w.]*$|gsb\d$|PR$|[A-Z][A-Z0-9_]*$")
+_RETURN_ADDRESS = {"Rpc.LO": 0, "Rpc.HI": 1}
 _COMMENT = re.compile(r"\(\*.*?\*\)")
 
 
@@ -165,6 +167,8 @@ def _split(text: str) -> list[str]:
 def _operand(text: str) -> Operand:
     if match := _REGISTER.match(text):
         return _register(match, text)
+    if text in _RETURN_ADDRESS:
+        return Register("RPC", _RETURN_ADDRESS[text])
     if _INTEGER.match(text):
         return Immediate(text, int(text, 0))
     if _FLOAT.match(text):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from isa.errors import Unsupported
 from isa.instructions.control import HOST_FUNCTIONS
 from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
-from isa.sass.bank import KNOWN
+from isa.sass.bank import is_known
 from isa.sass.listing import CodeSection, MachineCode, MachineInstruction
 from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Special, Strange
 from isa.sass.registry import MachineForm, find_opcode, match_operands
@@ -89,14 +89,14 @@ def bind(placed: list[Placed], kernel: str) -> list[Unsupported]:
 def _unknown_place(constant: Constant, parameters: int) -> bool:
     """Whether a constant stands before the parameters of bank 0, at a place whose contents are not known."""
     fixed = constant.register is None or constant.register.index < 0
-    return constant.bank == 0 and fixed and constant.offset < parameters and constant.offset not in KNOWN
+    return constant.bank == 0 and fixed and constant.offset < parameters and not is_known(constant.offset, parameters)
 
 
 def _opcode(instruction: MachineInstruction) -> str:
     """The opcode to look up. Special registers that depend on time are read by instructions of their own, and the directions of
     a bulk copy, which differ in the order of words only, are told apart."""
     base, dot, rest = instruction.opcode.partition(".")
-    if base == "UBLKCP":
+    if base in ("UBLKCP", "UBLKRED"):
         return f"{base}_{rest[0]}{rest[2:]}"
     for operand in instruction.operands:
         if isinstance(operand, Special) and operand.name.startswith(("SR_CLOCK", "SR_GLOBALTIMER")):

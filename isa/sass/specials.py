@@ -20,13 +20,15 @@ _SAME = {
 SPECIALS: dict[str, tuple[str, str | int]] = {name: ("special", plane) for name, plane in _SAME.items()} | {
     "SRZ": ("constant", 0),
     "PR": ("constant", 0),
+    "UPR": ("constant", 0),
     **{f"SR_{name}": ("constant", 0) for name in ("CLOCKLO", "CLOCKHI", "GLOBALTIMERLO", "GLOBALTIMERHI")},
     "SR_SWINHI": ("constant", SHARED_WINDOW >> 32),
     "SR_LMEMHIOFF": ("constant", 0),
 }
 """Name to ("special", the PTX special register that holds the same) or ("constant", value).
 
-Time is read by instructions of its own (:mod:`isa.sass.placed`); ``PR``, all predicates, is reached otherwise too.
+Time is read by instructions of its own (:mod:`isa.sass.placed`); ``PR`` and ``UPR``, all predicates, are reached
+otherwise too.
 ``SR_VIRTID`` holds ``%warpid`` in bits 8 to 14, ``SR_VIRTCFG`` ``%nwarpid`` in bits 8 to 15. ``SR_SWINHI`` is the upper word of
 generic shared addresses. ``SR_LMEMHIOFF`` is the lowest legal stack pointer.
 """

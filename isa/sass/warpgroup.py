@@ -19,9 +19,7 @@ def does_nothing(item: Placed) -> bool:
     return isinstance(destination, Register) and destination.index < 0
 
 
-def warpgroup_row(
-    item: Placed, sm: int, place: Callable[[Register, int], int], constant: Callable[[int], int]
-) -> list[int]:
+def warpgroup_row(item: Placed, sm: int, place: Callable[[Register, int], int], constant: Callable[[int], int]) -> list[int]:
     """Byte offsets: the numbers of the form, D, A, B, what :func:`~isa.tensor.wgmma_plans.operand_order` lists, C.
 
     ``place``: of a register, or one so many further; ``constant``: of a plane that holds a number.

@@ -19,10 +19,11 @@ from isa.instructions.warp import has
 from isa.kernels.planes import store_u64
 from isa.machine import SHARED, locate
 from isa.mbarrier import arrive, complete_tx, drop, expect_tx, parity, state
-from isa.sass.instructions.shared_atomics import COMBINE
+from isa.sass.instructions.shared_atomics import COMBINE, HINTS
 from isa.sass.registry import machine
 from isa.spec import flag, optional
 
+LOW = np.uint64(0xFFFFFFFF)
 _SYNCS: dict[str, Any] = {"pipe": "lsu", "body": "warp", "state": "shared"}
 
 
@@ -97,6 +98,89 @@ def syncs_arrive(d, a, b, mask, ctx, *, kind, optout):
     return 0
 
 
+@machine(
+    "SYNCS.ARRIVE.TRANS64.TMASK{optout}.ART0 d:u64, [a], b:u32",
+    optout=flag("OPTOUT"),
+    **_SYNCS,
+)
+def syncs_arrive_together(d, a, b, mask, ctx, *, optout):
+    """As many arrivals as the register says, of all lanes at once (``mbarrier.arrive.noComplete``): ``d`` gets the lanes that
+    arrive at the same object, and the upper word of its state before all of them; the program counts lanes from there."""
+    for number in range(32):
+        if has(mask, number):
+            host = locate(ctx, SHARED, a[number], 8, number)
+            if host == 0:
+                return 1
+            together = np.uint32(0)
+            for other in range(32):
+                if has(mask, other) and a[other] == a[number]:
+                    together |= np.uint32(1) << np.uint32(other)
+            d[number] = state(read(host, 8)) | np.uint64(together)
+    for number in range(32):
+        if has(mask, number):
+            host = locate(ctx, SHARED, a[number], 8, number)
+            status = drop(ctx, host, b[number], number) if optout else arrive(ctx, host, b[number], number)
+            if status != 0:
+                return status
+    return 0
+
+
+@machine("RPCMOV.32 d:u32, a:u32", pipe="cbu")
+def rpcmov(a):
+    """Move a word to or from the thread's register of a return address, where programs keep values for a while."""
+    return a
+
+
+# ---------------------------------------------------------------------------------------------------- mbarriers up to sm_89
+# There the object is an agreement of ptxas's programs: the upper word counts arrivals up to 2^31, which flips its highest bit,
+# the phase; the lower word holds 2^30 minus the arrivals expected in a phase (read from what ptxas 13.0 makes of
+# ``mbarrier.init``, ``.arrive_drop``, ``.pending_count`` and ``.test_wait``).
+
+PHASE = np.uint32(0x80000000)
+
+
+@lane
+def _arrive_counting(host):
+    """One arrival: returns the object before it."""
+    old = read(host, 8)
+    count = np.uint32(np.uint32(old >> np.uint64(32)) + np.uint32(1))
+    if count & ~PHASE == np.uint32(0):  # the phase has ended: what the next one expects
+        count += np.uint32(np.uint32(old) + np.uint32(0x40000000)) & ~PHASE
+    write(host, (np.uint64(count) << np.uint64(32)) | (old & LOW), 8)
+    return old
+
+
+_ARRIVE: dict[str, Any] = {"memory": "atomic", "width": lambda p: 8}
+
+
+@machine("ATOM.E.ARRIVE.64{order}{scope} p, d:u64, [a]", pipe="lsu", body="warp", **_ARRIVE, **HINTS)
+@machine("ATOMS.ARRIVE.64 p?, d:u64, [a]", **_ARRIVE, **_SYNCS)
+def atoms_arrive(p, d, a, mask, ctx, *, space):
+    """Arrive; ``d`` gets the object before."""
+    for number in range(32):
+        if has(mask, number):
+            host = locate(ctx, space, a[number], 8, number)
+            if host == 0:
+                return 1
+            d[number] = _arrive_counting(host)
+    p[0] = mask
+    return 0
+
+
+@machine("ARRIVES.LDGSTSBAR.64 [a]", **_SYNCS)
+def arrives_counting(a, mask, ctx):
+    """Arrive when the thread's copies so far have arrived: at once, as they have."""
+    for number in range(32):
+        if has(mask, number):
+            host = locate(ctx, SHARED, a[number], 8, number)
+            if host == 0:
+                return 1
+            _arrive_counting(host)
+    return 0
+
+
+# --------------------------------------------------------------------------------------------------------------- waiting
+
 _WAITING: dict[str, Any] = _SYNCS | {"waits": True}
 
 
@@ -122,7 +206,6 @@ def syncs_try(p, a, b, mask, ctx):
 # The address is a pair: that of the data, then that of the mbarrier object, both in shared memory of a CTA of the cluster.
 
 SIZES = {"": 4, "64": 8, "128": 16}
-LOW = np.uint64(0xFFFFFFFF)
 
 
 @machine(

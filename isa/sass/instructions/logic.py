@@ -138,20 +138,47 @@ def prmt(a, b, c, *, mode):
 # ``P2R`` and ``R2P`` move all seven predicates at once; P0 to P6 are the first words of the register block.
 
 
+@lane
+def _gathered(predicates, first, number):
+    """The seven predicates from the word ``first`` on, of a lane, as bits."""
+    bits = np.uint32(0)
+    for index in range(7):
+        bits |= ((predicates[first + index] >> np.uint32(number)) & np.uint32(1)) << np.uint32(index)
+    return bits
+
+
+@lane
+def _scatter(predicates, first, number, chosen, bits):
+    """Set those of the seven predicates that ``chosen`` has a bit for."""
+    for index in range(7):
+        if (chosen >> np.uint32(index)) & np.uint32(1):
+            bit = (bits >> np.uint32(index)) & np.uint32(1)
+            others = predicates[first + index] & ~(np.uint32(1) << np.uint32(number))
+            predicates[first + index] = others | (bit << np.uint32(number))
+
+
+BYTE = {"": 0, "B1": 1, "B2": 2, "B3": 3}
+_UNIFORM = 7
+
+
 @machine("P2R{byte} d:u32, a:u32, b:u32, n:u32", pipe="alu", body="warp", byte=optional("B1", "B2", "B3"))
 def p2r(d, b, n, predicates, mask, *, byte):
     """Predicates as bits: those of the mask ``n`` replace bits of ``b``; ``.B1`` puts them into its second byte."""
-    shift = np.uint32(0 if byte == "" else 8 * BYTE[byte])
+    shift = np.uint32(8 * BYTE[byte])
     for number in range(32):
-        bits = np.uint32(0)
-        for index in range(7):
-            bits |= ((predicates[index] >> np.uint32(number)) & np.uint32(1)) << np.uint32(index)
-        chosen = n[number]
+        bits, chosen = _gathered(predicates, 0, number), n[number]
         d[number] = (b[number] & ~np.uint32(chosen << shift)) | np.uint32((bits & chosen) << shift)
     return 0
 
 
-BYTE = {"": 0, "B1": 1, "B2": 2, "B3": 3}
+@machine("UP2UR{byte} d:u32, a:u32, b:u32, n:u32", pipe="uniform", body="warp", byte=optional("B1", "B2", "B3"))
+def up2ur(d, b, n, predicates, mask, *, byte):
+    """The same of the uniform predicates."""
+    shift = np.uint32(8 * BYTE[byte])
+    for number in range(32):
+        bits, chosen = _gathered(predicates, _UNIFORM, number), n[number]
+        d[number] = (b[number] & ~np.uint32(chosen << shift)) | np.uint32((bits & chosen) << shift)
+    return 0
 
 
 @machine("R2P{byte} a:u32, b:u32, n:u32", pipe="alu", body="warp", byte=optional("B1", "B2", "B3"))
@@ -160,8 +187,14 @@ def r2p(b, n, predicates, mask, *, byte):
     shift = np.uint32(8 * BYTE[byte])
     for number in range(32):
         if (mask >> np.uint32(number)) & np.uint32(1):
-            for index in range(7):
-                if (n[number] >> np.uint32(index)) & np.uint32(1):
-                    bit = (b[number] >> np.uint32(shift + np.uint32(index))) & np.uint32(1)
-                    predicates[index] = (predicates[index] & ~(np.uint32(1) << np.uint32(number))) | (bit << np.uint32(number))
+            _scatter(predicates, 0, number, n[number], np.uint32(b[number] >> shift))
+    return 0
+
+
+@machine("UR2UP a:u32, b:u32", pipe="uniform", body="warp")
+def ur2up(b, predicates, mask):
+    """Set the uniform predicates from a byte of ``b``."""
+    for number in range(32):
+        if (mask >> np.uint32(number)) & np.uint32(1):
+            _scatter(predicates, _UNIFORM, number, np.uint32(0x7F), b[number])
     return 0

@@ -184,7 +184,7 @@ def ldgsts(dst, src, e, mask, ctx, *, size, zfill):
     return 0
 
 
-@machine("QSPC.E.{which} p, d:u32, [a]", pipe="lsu", body="warp", which=("S", "L", "G", "D"))
+@machine("QSPC{e}.{which} p, d:u32, [a]", pipe="lsu", body="warp", e=flag("E"), which=("S", "L", "G", "D"))
 def qspc(p, a, mask, ctx, *, which):
     """Whether a generic address lies in a state space: ``S`` is shared memory of this CTA, ``D`` that of any of its cluster."""
     own = np.uint64(SHARED_WINDOW >> WINDOW_BITS) + np.uint64(load_i64(ctx + 8 * RANK))

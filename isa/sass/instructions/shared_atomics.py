@@ -43,7 +43,7 @@ def _combine(table):
 
 
 COMBINE, COMBINE_L2 = _combine(COMBINE_PTX), _combine(COMBINE_L2_PTX)
-_HINTS: dict[str, Any] = {"order": optional("STRONG", "WEAK"), "scope": optional("GPU", "SYS", "SM", "CTA", "VC")}
+HINTS: dict[str, Any] = {"order": optional("STRONG", "WEAK"), "scope": optional("GPU", "SYS", "SM", "CTA", "VC")}
 _T = optional(*(word for word in _TYPES if word))
 
 
@@ -68,7 +68,7 @@ def _atomic(template, *names, state="", memory="atomic", **slots):
 
 # What shared memory cannot add by itself: lanes whose generic address is there get a false ``p``, and the program does it.
 BY_PROGRAM = {(op, t): op == "ADD" and t in ("F32", "F64", "F16x2", "BF16x2") for op in _OPS for t in SIZES}
-_GLOBAL: dict[str, Any] = {"e": flag("E"), "ftz": flag("FTZ"), "rn": flag("RN"), "op": _OPS, **_HINTS}
+_GLOBAL: dict[str, Any] = {"e": flag("E"), "ftz": flag("FTZ"), "rn": flag("RN"), "op": _OPS, **HINTS}
 
 
 @_atomic("ATOMG{e}.{op}{t}{ftz}{rn}{order}{scope} p, d, [a], b", "d", "b", state="global", **_GLOBAL)
@@ -111,9 +111,7 @@ def _vector(template, *names, state="", **slots):
 _VECTORS = {name: slot for name, slot in _GLOBAL.items() if name != "op"}
 
 
-@_vector(
-    "ATOMG{e}.{op}.{t}{ftz}{rn}{order}{scope} p, d:u32*2, [a], b:u32*2", "d", "b", state="global", **_VECTORS
-)
+@_vector("ATOMG{e}.{op}.{t}{ftz}{rn}{order}{scope} p, d:u32*2, [a], b:u32*2", "d", "b", state="global", **_VECTORS)
 @_vector("ATOM{e}.{op}.{t}{ftz}{rn}{order}{scope} p, d:u32*2, [a], b:u32*2", "d", "b", **_VECTORS)
 def atom_vector(p, d, a, b, mask, ctx, *, op, t, space):
     """An atomic operation on each of several numbers that follow each other."""
@@ -160,8 +158,8 @@ def red(a, b, mask, ctx, *, op, t, space):
     return 0
 
 
-@_atomic("ATOMG{e}.CAS{t}{order}{scope} p, d, [a], b, c", "d", "b", "c", state="global", e=flag("E"), **_HINTS)
-@_atomic("ATOM{e}.CAS{t}{order}{scope} p, d, [a], b, c", "d", "b", "c", e=flag("E"), **_HINTS)
+@_atomic("ATOMG{e}.CAS{t}{order}{scope} p, d, [a], b, c", "d", "b", "c", state="global", e=flag("E"), **HINTS)
+@_atomic("ATOM{e}.CAS{t}{order}{scope} p, d, [a], b, c", "d", "b", "c", e=flag("E"), **HINTS)
 def cas(p, d, a, b, c, mask, ctx, *, t, space):
     """Write ``c`` if the location holds ``b``; ``d`` is what was there before."""
     for number in range(32):
@@ -230,12 +228,14 @@ def atoms_cast(d, a, b, c, mask, ctx, *, t, space):
     return 0
 
 
-@machine("ATOMS.POPC.INC.32 d:u32, [a]", pipe="lsu", body="warp", memory="atomic", state="shared")
-def atoms_popc_inc(d, a, mask, ctx):
+@machine("ATOM.E.POPC.INC.32{order}{scope} p, d:u32, [a]", pipe="lsu", body="warp", memory="atomic", **HINTS)
+@machine("ATOMS.POPC.INC.32 p?, d:u32, [a]", pipe="lsu", body="warp", memory="atomic", state="shared")
+def atoms_popc_inc(p, d, a, mask, ctx, *, space):
     """Add 1 for every lane; ``d`` is what was there before."""
+    p[0] = mask
     for number in range(32):
         if has(mask, number):
-            host = locate(ctx, SHARED, a[number], 4, number)
+            host = locate(ctx, space, a[number], 4, number)
             if host == 0:
                 return 1
             old = read(host, 4)
