@@ -79,7 +79,7 @@ def test_machine_code_agrees_with_ptx(target: str, device: str, text: str, argum
     module = tcsim.RawModule(HEAD.format(target=target) + text.replace("{\n", START, 1))
     found = []
     for execute in ("ptx", "machine"):
-        with tcsim.Device(device, execute=execute):  # type: ignore[arg-type]
+        with tcsim.Device(device, execute=execute):
             out = tcsim.zeros((64, 8), np.uint32)
             module.get_function("k")((1,), (64,), (out, *arguments))
             found.append(out.get())
