@@ -41,12 +41,23 @@ PIECES = (
 )
 
 
+CLUSTER_SYNC = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+CLUSTER_PIECES = (
+    CLUSTER_SYNC,
+    "mov.u32 %r1, box; mad.lo.u32 %r2, lane, 4, %r1; mapa.shared::cluster.u32 %r3, %r2, 1; ld.shared::cluster.u32 %r4, [%r3]; "
+    "add.u32 result, result, %r4;",
+    "mov.u32 %r1, box; mad.lo.u32 %r2, lane, 16, %r1; mapa.shared::cluster.u32 %r3, %r2, 0; "
+    "st.shared::cluster.u32 [%r3], lane;",
+    "mov.u32 %r1, box; mapa.shared::cluster.u32 %r3, %r1, 1; atom.shared::cluster.add.u32 %r4, [%r3], 1;",
+)
+
+
 @st.composite
-def bodies(draw: st.DrawFn) -> str:
+def bodies(draw: st.DrawFn, pieces: tuple[str, ...] = PIECES) -> str:
     """A few pieces, some of them in a loop, some for part of a warp only."""
     text = "mov.u32 result, 0; mov.f32 %f1, 0f3F800000; mov.f32 %f2, %f1; mov.f32 %f3, %f1;\n"
-    for number, piece in enumerate(draw(st.lists(st.sampled_from(PIECES), min_size=2, max_size=8))):
-        how = draw(st.sampled_from(("", "", "loop", "part"))) if "bar." not in piece else ""
+    for number, piece in enumerate(draw(st.lists(st.sampled_from(pieces), min_size=2, max_size=8))):
+        how = draw(st.sampled_from(("", "", "loop", "part"))) if "bar" not in piece else ""
         if how == "loop":
             text += f"mov.u32 %r9, 0; L{number}: {piece} add.u32 %r9, %r9, 1; setp.lt.u32 %p1, %r9, 3; @%p1 bra L{number};\n"
         elif how == "part":
@@ -79,14 +90,16 @@ def configured(order: str, greedy: bool, queue: int, merging: int) -> Timing:
     return msgspec.structs.replace(H200, chip=chip)
 
 
-def profiles(function: tcsim.module.Function, grid: int, threads: int, timing: Timing, code: str) -> list[LaunchProfile]:
+def profiles(
+    function: tcsim.module.Function, grid: int, threads: int, timing: Timing, code: str, cluster: int | None = None
+) -> list[LaunchProfile]:
     """The same launch on both engines."""
     found = []
     for engine in ("compiled", "simpy"):
         empty_memory()
         out, buffer = tcsim.zeros(threads * grid, np.uint32), tcsim.zeros(1024, np.uint32)
         with tcsim.Profiler(timing=timing, engine=engine, code=code) as profiler:  # type: ignore[arg-type]
-            function((grid,), (threads,), (out, buffer))
+            function((grid,), (threads,), (out, buffer), cluster=cluster)
         found += profiler.launches
     return found
 
@@ -103,6 +116,37 @@ def test_random_kernels_take_the_same_on_both_engines(body: str, grid: int, thre
     module = tcsim.RawModule(code=kernel(body, declarations=declarations))
     timing = configured(**options)  # type: ignore[arg-type]
     assert same(*profiles(module.get_function("k"), grid, threads, timing, "ptx"))
+
+
+@settings(max_examples=15, deadline=None)
+@given(bodies(CLUSTER_PIECES * 3 + PIECES), st.sampled_from((4, 136)), st.sampled_from((2, 4)), st.sampled_from((64, 100)))
+def test_random_clusters_take_the_same_on_both_engines(body: str, grid: int, cluster: int, threads: int) -> None:
+    declarations = ".shared .align 16 .b8 box[8192];"
+    module = tcsim.RawModule(code=kernel(body + CLUSTER_SYNC, target="sm_90", declarations=declarations))
+    one, other = profiles(module.get_function("k"), grid, threads, H200, "ptx", cluster)
+    assert same(one, other) and sum(one.stalls.values()) == one.warp_cycles
+
+
+CLUSTER_KERNELS = Path(__file__).parent / "data" / "cluster"
+
+
+@pytest.mark.skipif(not ASSEMBLES, reason="needs ptxas and nvdisasm")
+@pytest.mark.parametrize("name, grid, threads", [("distributed", 8, 128), ("passed", 4, 32), ("remote", 6, 64)])
+def test_clusters_of_machine_code_take_the_same_on_both_engines(name: str, grid: int, threads: int) -> None:
+    recorded = np.load(CLUSTER_KERNELS / "h200.npz")[name]
+    data = np.random.default_rng(1).integers(0, 99, 8 * 128).astype(np.int32)
+    found, results = [], []
+    for engine in ("compiled", "simpy"):
+        empty_memory()
+        function = tcsim.RawModule(path=CLUSTER_KERNELS / "kernels.ptx").get_function(name)
+        given, out = tcsim.asarray(data), tcsim.zeros(recorded.shape, np.int32)
+        with tcsim.Profiler(engine=engine) as profiler:  # type: ignore[arg-type]
+            function((grid,), (threads,), (given, out) if name == "distributed" else (out,))
+        found += profiler.launches
+        results.append(tcsim.asnumpy(out))
+    assert same(*found) and np.array_equal(*results)
+    if name != "distributed":
+        assert np.array_equal(results[0], recorded)
 
 
 @pytest.mark.skipif(not ASSEMBLES, reason="needs ptxas and nvdisasm")

@@ -173,7 +173,7 @@ def test_standing_before_the_clock_is_no_deadlock(iterations: int) -> None:
     """
     function = tcsim.RawModule(code=kernel(body)).get_function("k")
     out = tcsim.zeros(32, np.uint32)
-    with tcsim.Profiler():
+    with tcsim.Profiler(code="ptx"):
         function((1,), (32,), (out, tcsim.zeros(4, np.uint32)))
     assert (out.get() >= 4 * iterations).all()
 

@@ -34,6 +34,7 @@ from tcsim.timing.l2 import _home, l2_read, l2_write
 from tcsim.timing.lru import LRU_ARRAYS, find, new_lru, put, touch
 from tcsim.timing.lsu import atomic_part, load_part, store_part
 from tcsim.timing.pipes import Pipe, Queue
+from tcsim.timing.placement import Placement
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
 from tcsim.timing.shared_memory import carve_out
 from tcsim.timing.stream import new_buffers
@@ -299,13 +300,28 @@ def test_cp_async_groups_land_in_order() -> None:
 def test_ctas_go_to_the_sms_in_turn_then_where_one_ends() -> None:
     costs = LaunchCosts(overhead=10, dispatch_interval=2.0, cta=5, dram_bytes=0, l2_sectors=0, source="test")
     ended = []
-    distributor = WorkDistributor(costs, 7, 2, 2, lambda done, total: ended.append((done, total)))
-    assert list(distributor.first_wave()) == [(0, 0, 10), (1, 1, 12), (0, 2, 14), (1, 3, 16)]
+    distributor = WorkDistributor(costs, 7, 4, progress=lambda done, total: ended.append((done, total)))
+    assert list(distributor.first_wave()) == [(0, 0, 10), (1, 1, 12), (2, 2, 14), (3, 3, 16)]
+    assert Placement(2, (), 2, 1, 7).sites == [(0,), (2,), (1,), (3,)]
     assert distributor.replace(100) == (4, 100)
     assert distributor.replace(100) == (5, 102)
     assert distributor.replace(500) == (6, 500)
     assert distributor.replace(501) is None
     assert ended == [(1, 7), (2, 7), (3, 7), (4, 7)]
+
+
+def test_clusters_go_to_gpcs_in_turn_and_leave_no_cta_behind() -> None:
+    gpcs = find_arch("h200").limits.gpcs
+    assert sorted(sm for gpc in gpcs for sm in gpc) == list(range(132))
+    sites = {size: Placement(132, gpcs, 1, size, 10**6).sites for size in (2, 4, 8)}
+    # CTAs of clusters of 2, 4 and 8 that an H200 holds at once if each takes an SM: 132, 120 and 120.
+    assert {size: size * len(found) for size, found in sites.items()} == {2: 132, 4: 120, 8: 120}
+    assert sites[4][:2] == [(14, 15, 30, 31), (0, 1, 16, 17)]
+    placement = Placement(132, gpcs, 2, 8, 3)
+    assert len(placement.sites) == 3 and [placement.rank_of[place] for place in placement.sites[1]] == list(range(8))
+    costs = LaunchCosts(overhead=10, dispatch_interval=2.0, cta=5, dram_bytes=0, l2_sectors=0, source="test")
+    assert list(WorkDistributor(costs, 3, 2, 4, 5.0).first_wave()) == [(0, 0, 10), (1, 1, 18)]
+    assert list(WorkDistributor(costs, 3, 2, 1, 5.0).first_wave()) == [(0, 0, 10), (1, 1, 15)]
 
 
 def test_tensor_operations_have_ncus_names() -> None:

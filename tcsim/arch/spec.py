@@ -12,7 +12,8 @@ __all__ = ["Arch", "Limits", "Memory"]
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
-    """Resources per SM and per launch. Bytes, registers of 32 bits, threads."""
+    """Resources per SM and per launch. Bytes, registers of 32 bits, threads. ``gpcs``: the numbers of the SMs of each GPC, in
+    the order in which clusters take them; none given: all SMs are one."""
 
     sms: int
     max_warps_per_sm: int
@@ -27,6 +28,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     shared_reserved_per_cta: int
     shared_allocation_unit: int
     source: str
+    gpcs: tuple[tuple[int, ...], ...] = ()
 
 
 class Memory(Struct, frozen=True, forbid_unknown_fields=True):

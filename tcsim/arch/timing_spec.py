@@ -17,6 +17,7 @@ __all__ = [
     "BoardTiming",
     "Chip",
     "Clocks",
+    "Clusters",
     "Dram",
     "InstructionCache",
     "L2Capacity",
@@ -216,6 +217,22 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
+class Clusters(Struct, frozen=True, forbid_unknown_fields=True):
+    """Clusters of CTAs. ``dispatch_interval``: cycles from one cluster's dispatch to the next, for the whole chip, at least.
+    ``barrier_release``: cycles from the last arrival at the cluster's barrier until those who wait can issue.
+    ``remote_latency``: cycles that an access to shared memory takes longer if it is another CTA's. Between SMs a wavefront that
+    is loaded takes ``remote_load`` cycles, one that is stored ``remote_store``, an atomic ``remote_atomic`` for each.
+    """
+
+    dispatch_interval: float
+    barrier_release: int
+    remote_latency: int
+    remote_load: float
+    remote_store: float
+    remote_atomic: float
+    source: str
+
+
 class Translation(Struct, frozen=True, forbid_unknown_fields=True):
     """Address translation: the first touch of a page of ``page_bytes`` in a launch takes ``first_touch_ns``."""
 
@@ -225,7 +242,8 @@ class Translation(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Chip(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a die does in how many cycles. ``pipes`` by name. ``operations``: of PTX, ``machine``: of machine code."""
+    """What a die does in how many cycles. ``pipes`` by name. ``operations``: of PTX, ``machine``: of machine code.
+    ``clusters``: where it has them."""
 
     name: str
     scheduler: Scheduler
@@ -239,6 +257,7 @@ class Chip(Struct, frozen=True, forbid_unknown_fields=True):
     pipes: dict[str, Pipe]
     operations: tuple[Operation, ...]
     machine: tuple[MachineOperation, ...]
+    clusters: Clusters | None = None
 
 
 class Clocks(Struct, frozen=True, forbid_unknown_fields=True):

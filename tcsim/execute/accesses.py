@@ -17,6 +17,7 @@ from isa.machine import (
     LOCAL_DEVICE,
     LOCAL_SIZE,
     LOCAL_WINDOW,
+    RANK,
     SHARED,
     SHARED_BITS,
     SHARED_WINDOW,
@@ -26,7 +27,7 @@ from isa.machine import (
 from isa.program import OPERANDS, Program
 from tcsim.execute.barriers import popcount
 
-__all__ = ["MAX_WORDS", "access_table", "describe", "load_wavefronts", "tile_table", "wavefronts"]
+__all__ = ["MAX_WORDS", "PEERS", "access_table", "describe", "load_wavefronts", "tile_table", "wavefronts"]
 
 SECTOR_BITS = 5
 BANKS = 32
@@ -39,6 +40,10 @@ COLUMNS = 12
 
 LOAD, STORE, ATOMIC, MATRIX = range(4)
 """What an access does, as far as its wavefronts differ."""
+
+PEERS = 31
+"""Word of the ctx table (:mod:`isa.machine`): address of the numbers of the SMs that the CTAs of the cluster are on, int64 by
+rank. Only timed runs of clusters have it."""
 
 # Columns of the tile table; then the steps of rows and, MAX_STEPS further, of columns.
 T_REGISTERS, T_ELEMENTS, T_BITS, T_ROW_MAJOR, T_STRIDE_OPERAND, T_STRIDE, T_COUNT, T_STEPS = range(8)
@@ -101,9 +106,10 @@ def tile_table(program: Program) -> NDArray[np.int64]:
 def describe(words, start, row, tiles, pool, base, executing, ctx):
     """Append the payload of one instruction to ``words``; returns the position behind it.
 
-    For shared memory [wavefronts, -1]; for device memory [sectors, detail, sector address / 32, ...], where the detail is of a
-    load the wavefronts it takes if it hits the L1, of a store whether it leaves bytes of its sectors alone (1) or not (0), of
-    an atomic the most lanes on one word. A copy has both parts, shared first. A tile has one part per register.
+    For shared memory [wavefronts, -1], or of another CTA of the cluster [wavefronts, -2 - its SM]; for device memory [sectors,
+    detail, sector address / 32, ...], where the detail is of a load the wavefronts it takes if it hits the L1, of a store
+    whether it leaves bytes of its sectors alone (1) or not (0), of an atomic the most lanes on one word. A copy has both parts,
+    shared first. A tile has one part per register.
     """
     addresses = np.empty(32, np.int64)
     operands = as_i32(pool + row[ROW_AT])
@@ -170,6 +176,7 @@ def _complete(addresses, row, operands, base):
 @compiled
 def _append(words, start, addresses, lanes, size, space, what, ctx):
     """One part of a payload: what ``lanes`` touch at ``addresses`` with ``size`` bytes each."""
+    owner = np.int64(0)
     for lane in range(32):
         if (lanes >> np.uint32(lane)) & np.uint32(1):
             address = addresses[lane]
@@ -182,6 +189,7 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
                 else:
                     space = np.int64(GLOBAL)
             if space == SHARED:
+                owner = address
                 addresses[lane] = address & np.int64((1 << WINDOW_BITS) - 1)
             elif space == LOCAL:
                 # Threads' words of local memory are interleaved, so that a warp's accesses to one variable coalesce.
@@ -195,7 +203,7 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
             words[start] = load_wavefronts(addresses, lanes, size)
         else:
             words[start] = wavefronts(addresses, lanes, size)
-        words[start + 1] = -1
+        words[start + 1] = _whose(owner, ctx)
         return start + 2
     end = _sectors(words, start, addresses, lanes, size)
     if what == ATOMIC:
@@ -205,6 +213,15 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
     else:
         words[start + 1] = 1 if popcount(lanes) * size < 32 * words[start] else 0
     return end
+
+
+@compiled
+def _whose(address, ctx):
+    """The mark of an access to shared memory: -1, or -2 - n of that of a CTA on SM n."""
+    peers, rank = load_i64(ctx + 8 * PEERS), (address >> np.int64(WINDOW_BITS)) & np.int64(15)
+    if peers == 0 or rank == load_i64(ctx + 8 * RANK):
+        return np.int64(-1)
+    return np.int64(-2) - load_i64(peers + 8 * rank)
 
 
 @compiled

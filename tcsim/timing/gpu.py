@@ -25,8 +25,9 @@ from tcsim.timing.issue import IssueTable
 from tcsim.timing.machine_table import MachineTable
 from tcsim.timing.memory_unit import MemoryUnit
 from tcsim.timing.observer import ObservedSm, Observer
+from tcsim.timing.placement import Placement
 from tcsim.timing.shared_memory import carve_out
-from tcsim.timing.sm import LaunchContext, Sm
+from tcsim.timing.sm import LaunchContext, Sm, take_turns
 from tcsim.timing.stream import Streams, records_per_warp
 from tcsim.timing.units import cycles_of_ns, ns_of_cycles
 from tcsim.timing.watch import SpinWatch
@@ -76,11 +77,6 @@ def run_timed(
     Raises what an untimed run raises (KernelFault, DeadlockError), and DeviceError for an instruction that the chip's tables do
     not price or for an engine that there is not.
     """
-    if geometry.cluster_size > 1:
-        raise DeviceError(
-            f"kernel {loaded.program.name}: timing of clusters of more than one CTA is not modelled yet. Run it without "
-            "profiling"
-        )
     if engine not in ENGINES:
         raise DeviceError(f"engine {engine!r}: {' or '.join(map(repr, ENGINES))}")
     chip, sm_hz, program = timing.chip, timing.clocks.sm_hz, loaded.program
@@ -90,18 +86,20 @@ def run_timed(
     per_sm = max(1, residency.ctas)
     shared = program.static_shared + geometry.dynamic_shared
     configured = carve_out(chip.l1, arch.limits, shared, per_sm) if shared else 0
-    sms = min(geometry.ctas, arch.limits.sms)
-    places_each = min(per_sm, -(-geometry.ctas // arch.limits.sms))
-    memories = new_hierarchy(arch, timing, len(program), chip.l1.bytes - configured, sms)
+    clusters = geometry.ctas // geometry.cluster_size
+    placement = Placement(arch.limits.sms, arch.limits.gpcs, per_sm, geometry.cluster_size, clusters)
+    if not placement.sites:
+        raise DeviceError(f"kernel {program.name}: no GPC of {arch.full_name} has room for {geometry.cluster_size} of its CTAs")
+    memories = new_hierarchy(arch, timing, len(program), chip.l1.bytes - configured, placement.used)
 
-    def make_slot(sm: int, recorder: Recorder) -> CtaSlot:
-        return CtaSlot(loaded, geometry, memory, parameters, sm_count=arch.limits.sms, sm=sm, recorder=recorder)
+    def make_slot(sm: int, rank: int, recorder: Recorder) -> CtaSlot:
+        return CtaSlot(loaded, geometry, memory, parameters, sm_count=arch.limits.sms, sm=sm, rank=rank, recorder=recorder)
 
     streams = Streams(
         program,
         geometry.warps,
-        sms * places_each,
-        records_per_warp(sms * places_each * geometry.warps),
+        placement,
+        records_per_warp(placement.places * geometry.warps),
         make_slot,
         loaded.native.pool,
         counts,
@@ -109,28 +107,22 @@ def run_timed(
         lambda cycle: ns_of_cycles(cycle, sm_hz),
         SpinWatch(memory),
     )
-    distributor = WorkDistributor(chip.launch, geometry.ctas, arch.limits.sms, per_sm, progress)
+    at_least = chip.clusters.dispatch_interval if chip.clusters is not None and geometry.is_clustered else 0.0
+    distributor = WorkDistributor(chip.launch, clusters, len(placement.sites), geometry.cluster_size, at_least, progress)
     fetch = cycles_of_ns(chip.instruction_cache.miss_ns, sm_hz)
     constant = cycles_of_ns(chip.instruction_cache.constant_miss_ns, sm_hz)
     if engine == "compiled" and not observers:
         state = new_chip_state(
-            table,
-            memories,
-            streams.buffers,
-            sms=sms,
-            per_sm=places_each,
-            threads=geometry.threads,
-            fetch=fetch,
-            constant=constant,
+            table, memories, streams.buffers, placement, threads=geometry.threads, fetch=fetch, constant=constant
         )
-        fast = CompiledChip(state, streams, distributor, chip.launch.cta)
-        for number, cta, cycle in distributor.first_wave():
-            fast.expect(number, cta, cycle)
+        fast = CompiledChip(state, streams, distributor, geometry.members, chip.launch.cta)
+        for site, cluster, cycle in distributor.first_wave():
+            fast.expect(site, cluster, cycle)
         fast.run(program.name)
         cycles = fast.count(counters)
     else:
         context = LaunchContext(
-            simpy.Environment(), table, counters, distributor, streams, places_each, geometry.threads, fetch, constant
+            simpy.Environment(), table, counters, distributor, streams, geometry.members, geometry.threads, fetch, constant
         )
         cycles = _run_simpy(context, memories, observers)
     return TimedRun(cycles, counters, counts, table, memories, configured)
@@ -138,12 +130,12 @@ def run_timed(
 
 def _run_simpy(context: LaunchContext, memories: Hierarchy, observers: Sequence[Observer]) -> int:
     """The launch on SimPy's clock; returns the cycle in which its last CTA ended."""
-    sms: dict[int, Sm] = {}
-    for number, cta, cycle in context.distributor.first_wave():
-        if number not in sms:
-            unit = MemoryUnit(number, memories)
-            sms[number] = ObservedSm(number, unit, context, observers) if observers else Sm(number, unit, context)
-        sms[number].expect(cta, cycle)
-    processes = [context.env.process(sm.run()) for sm in sms.values()]
-    context.env.run(until=simpy.AllOf(context.env, processes))  # raises the very error that a process raises
-    return max(sm.finished for sm in sms.values())
+    env, placement = context.env, context.streams.placement
+    for number in range(placement.used):
+        unit = MemoryUnit(number, memories)
+        context.sms[number] = ObservedSm(number, unit, context, observers) if observers else Sm(number, unit, context)
+    for site, cluster, cycle in context.distributor.first_wave():
+        context.expect(site, cluster, cycle)
+    processes = [take_turns(context)] if placement.size > 1 else [sm.run() for sm in context.sms.values()]
+    env.run(until=simpy.AllOf(env, [env.process(process) for process in processes]))  # raises the very error that one raises
+    return max(sm.finished for sm in context.sms.values())

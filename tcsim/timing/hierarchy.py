@@ -26,14 +26,14 @@ LINE_BYTES = 128
     L1_LATENCY, TAG_T, COPY_LATENCY, SHARED_LATENCY, WAVEFRONT_LATENCY, SHARED_ATOMIC, STAGE, STAGE_WAVEFRONT, STAGE_STORE,
     L2_HIT, L2_FAR, SLICE_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, SMS_IN_TURN, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
     FILL_T, WRITE_T, PAGE_LINES, WALK, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT,
-    GROUP_SMS,
-) = range(28)  # fmt: skip
-COST_COUNT = 28
+    GROUP_SMS, REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T,
+) = range(32)  # fmt: skip
+COST_COUNT = 32
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
-# (ticks), arrivals at CTA barriers (cycles).
-DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS = 0, 1, 5, 6, 7, 8
-PORT_COLUMNS = 9
+# (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks).
+DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS, ASKING, ASKED = 0, 1, 5, 6, 7, 8, 9, 10
+PORT_COLUMNS = 11
 
 # Columns of EVENTS, by instruction.
 REQUESTS, SECTORS, L1_HITS, SHARED_REQUESTS, WAVEFRONTS, CONFLICTS = range(6)
@@ -55,7 +55,7 @@ COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_S
 )  # fmt: skip
 FIRST_FREE = 30
 """The numbers from here on are free for other users of the table."""
-TABLE = 64
+TABLE = 80
 
 
 class Hierarchy:
@@ -101,6 +101,11 @@ def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, 
     costs[WRITE_T] = ticks_of_bytes(32, dram.bytes_per_second / dram.channels, hz)
     costs[PAGE_LINES] = chip.translation.page_bytes // LINE_BYTES
     costs[WALK] = cycles_of_ns(chip.translation.first_touch_ns, hz)
+    if chip.clusters is not None:
+        costs[REMOTE] = chip.clusters.remote_latency
+        costs[REMOTE_LOAD_T] = round(chip.clusters.remote_load * TICKS)
+        costs[REMOTE_STORE_T] = round(chip.clusters.remote_store * TICKS)
+        costs[REMOTE_ATOMIC_T] = round(chip.clusters.remote_atomic * TICKS)
     l1_slots = max(1, l1_bytes // LINE_BYTES)
     l2_slots = max(1, timing.l2_capacity.bytes // LINE_BYTES // spec.partitions)
     costs[CHANNEL_COUNT] = dram.channels

@@ -43,6 +43,11 @@ class Unit:
     ARRIVE = 8  # at a barrier, without waiting
     EXIT = 9
     CLOCK = 10  # reads the time of its issue
+    CLUSTER_ARRIVE = 11  # at the barrier of the cluster
+    CLUSTER_WAIT = 12
+
+
+_UNITS = {"clock": Unit.CLOCK, "cluster_arrive": Unit.CLUSTER_ARRIVE, "cluster_wait": Unit.CLUSTER_WAIT}
 
 
 @dataclass(slots=True)
@@ -206,8 +211,8 @@ class IssueTable:
     def _unit(self, pc: int, cost: Cost) -> int:
         if self.program.timing[pc] == "async_commit":
             return Unit.COMMIT
-        if self.program.timing[pc] == "clock":
-            return Unit.CLOCK
+        if self.program.timing[pc] in _UNITS:
+            return _UNITS[self.program.timing[pc]]
         if self.program.timing[pc] in ("load.const", "load.param"):
             return Unit.PIPE
         return unit_of(self.program, pc, cost.port)

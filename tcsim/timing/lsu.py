@@ -14,6 +14,8 @@ from isa.compiled import compiled, inlined
 from isa.kernels.planes import as_i64
 from tcsim.timing.arrays import row
 from tcsim.timing.hierarchy import (
+    ASKED,
+    ASKING,
     CONFLICTS,
     COPY_LATENCY,
     COSTS,
@@ -22,6 +24,10 @@ from tcsim.timing.hierarchy import (
     L1_HITS,
     PORT_CYCLES,
     PORTS,
+    REMOTE,
+    REMOTE_ATOMIC_T,
+    REMOTE_LOAD_T,
+    REMOTE_STORE_T,
     REQUESTS,
     SECTORS,
     SHARED_ATOMIC,
@@ -33,8 +39,10 @@ from tcsim.timing.hierarchy import (
     TOTALS,
     WAVEFRONT_LATENCY,
     WAVEFRONTS,
+    serve,
 )
 from tcsim.timing.l1 import l1_atomic, l1_load, l1_store, lines_in, tag_cycles
+from tcsim.timing.units import TICKS
 
 __all__ = ["atomic_part", "copy_part", "enter", "load_part", "store_part"]
 
@@ -76,6 +84,18 @@ def _shared(m, sm, sub, pc, wavefronts, fewest, stage, now):
 
 
 @compiled
+def _remote(m, sm, sub, mark, wavefronts, service, stage, now):
+    """An access to shared memory of another CTA, on the SM that the payload's ``mark`` names: ``service`` ticks for each
+    wavefront. Returns the cycle in which it leaves the SM, and that in which it is done."""
+    start = enter(m, sm, sub, now, wavefronts, stage)
+    served = max(
+        serve(row(m, PORTS, sm), ASKING, start * TICKS, wavefronts * service),
+        serve(row(m, PORTS, -2 - mark), ASKED, start * TICKS, wavefronts * service),
+    )
+    return start, row(m, COSTS, 0)[SHARED_LATENCY] + row(m, COSTS, 0)[REMOTE] + -(-served // TICKS)
+
+
+@compiled
 def _count_device(m, pc, sectors, hits):
     row(m, EVENTS, pc)[REQUESTS] += 1
     row(m, EVENTS, pc)[SECTORS] += sectors
@@ -88,6 +108,9 @@ def load_part(m, sm, sub, pc, fewest, cached, words, at, now):
     there, whether it came from shared memory, next part)."""
     words = as_i64(words)
     count = words[at]
+    if words[at + 1] < -1:
+        start, done = _remote(m, sm, sub, words[at + 1], count, row(m, COSTS, 0)[REMOTE_LOAD_T], _stage(m, count), now)
+        return start, done, False, at + 2
     if words[at + 1] < 0:
         start, done = _shared(m, sm, sub, pc, count, fewest, _stage(m, count), now)
         return start, done, True, at + 2
@@ -105,6 +128,9 @@ def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
     shared memory, next part)."""
     words = as_i64(words)
     count = words[at]
+    if words[at + 1] < -1:
+        start, done = _remote(m, sm, sub, words[at + 1], count, row(m, COSTS, 0)[REMOTE_STORE_T], max(stage, count), now)
+        return start, start, done, False, at + 2
     if words[at + 1] < 0:
         start, _ = _shared(m, sm, sub, pc, count, fewest, max(stage, row(m, COSTS, 0)[STAGE_WAVEFRONT] * count), now)
         return start, start, start, True, at + 2
@@ -123,6 +149,9 @@ def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
     busiest word. Returns (start, cycle in which its result is there, whether it was in shared memory, next part)."""
     words = as_i64(words)
     count = words[at]
+    if words[at + 1] < -1:
+        start, done = _remote(m, sm, sub, words[at + 1], count, row(m, COSTS, 0)[REMOTE_ATOMIC_T], _stage(m, count), now)
+        return start, done + row(m, COSTS, 0)[SHARED_ATOMIC], False, at + 2
     if words[at + 1] < 0:
         start, done = _shared(m, sm, sub, pc, count, fewest, _stage(m, count), now)
         return start, done + row(m, COSTS, 0)[SHARED_ATOMIC], True, at + 2

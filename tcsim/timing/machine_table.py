@@ -31,6 +31,8 @@ _SLEEP = 100
 _UNCACHED = frozenset(("MMIO", "GPU", "SYS"))
 """Scopes wider than an SM: the L1 may not answer."""
 
+_UNITS = {"LDGDEPBAR": Unit.COMMIT, "UCGABAR_ARV": Unit.CLUSTER_ARRIVE, "UCGABAR_WAIT": Unit.CLUSTER_WAIT}
+
 
 class MachineTable:
     """All entries of a program of machine code, with the interface of :class:`~tcsim.timing.issue.IssueTable`.
@@ -130,8 +132,8 @@ class MachineTable:
         return not self._banks.isdisjoint(program.pool[first : max(first, following)].tolist())
 
     def _unit(self, pc: int, words: list[str], operation: MachineOperation) -> int:
-        if words[0] == "LDGDEPBAR":
-            return Unit.COMMIT
+        if words[0] in _UNITS:
+            return _UNITS[words[0]]
         if self.program.code[pc, KIND] == Kind.KERNEL and self.program.code[pc, EXTRA] == 1:
             return Unit.CLOCK
         return unit_of(self.program, pc, operation.port)

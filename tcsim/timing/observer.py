@@ -62,9 +62,7 @@ class SilentObserver:
 
     def stall(self, cycle: int, place: Place, pc: int, reason: str, cycles: int) -> None: ...
 
-    def access(
-        self, cycle: int, place: Place, pc: int, sectors: tuple[int, ...], wavefronts: int, ready: int
-    ) -> None: ...
+    def access(self, cycle: int, place: Place, pc: int, sectors: tuple[int, ...], wavefronts: int, ready: int) -> None: ...
 
     def barrier(self, cycle: int, places: Sequence[Place]) -> None: ...
 
@@ -90,9 +88,7 @@ class _ObservedSubPartition(SubPartition):
             observer.issue(now, place, entry.pc)
         if touches is not None:
             sectors, wavefronts = touches
-            ready = max(
-                (warp.scoreboard[at] >> SHIFT for at in entry.writes), default=max(warp.copies, warp.stores_done, now)
-            )
+            ready = max((warp.scoreboard[at] >> SHIFT for at in entry.writes), default=max(warp.copies, warp.stores_done, now))
             for observer in self.sm.observers:
                 observer.access(now, place, entry.pc, sectors, wavefronts, ready)
 
@@ -143,8 +139,8 @@ class ObservedSm(Sm):
         for observer in self.observers:
             observer.barrier(released, places)
 
-    def _start(self, number: int, dispatched: int, now: int) -> None:
-        super()._start(number, dispatched, now)
+    def _start(self, number: int, place: int, now: int) -> None:
+        super()._start(number, place, now)
         for observer in self.observers:
             observer.task_start(now, self.number, number)
 

@@ -3,13 +3,14 @@
 An SM is one SimPy process. It runs ahead of the chip's clock on its own, since nothing that other SMs do reaches into
 it, and waits for that clock only before it does something that they can notice: an access to the L2, the end of a CTA,
 or pulling more instructions from the executor. So the event queue sees a few events per hundred instructions, and
-accesses to the L2 come in the order of time, ties in the order of SM numbers.
+accesses to the L2 come in the order of time, ties in the order of SM numbers. In clusters SMs do reach into each other; there
+one process lets them take their turns in that order (:func:`take_turns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
 
@@ -26,10 +27,10 @@ from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, SHIFT
 from tcsim.timing.stream import Streams
 from tcsim.timing.sub_partition import SubPartition
 from tcsim.timing.units import NEVER
-from tcsim.timing.warp import ResidentCta, Warp
+from tcsim.timing.warp import ResidentCluster, ResidentCta, Warp
 from tcsim.timing.work_distributor import WorkDistributor
 
-__all__ = ["LaunchContext", "Sm"]
+__all__ = ["LaunchContext", "Sm", "take_turns"]
 
 _BARRIER = REASON["barrier"]
 _DRAIN = REASON["drain"]
@@ -43,8 +44,10 @@ _START, _END = 0, 1  # kinds of agenda items; a CTA starts before another ends i
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """What all SMs of a launch share. ``per_sm``: CTA slots of each. ``threads``: per CTA. ``fetch_cycles``,
-    ``constant_cycles``: of a miss of the instruction and of the constant cache.
+    """What all SMs of a launch share. ``members``: the CTAs of a cluster, by rank. ``threads``: per CTA. ``fetch_cycles``,
+    ``constant_cycles``: of a miss of the instruction and of the constant cache. ``sms``: by number. ``clusters``: resident, by
+    site. ``dry``: of clusters of more than one CTA, warps of all SMs that have used up their pieces of the stream; ``touched``:
+    SMs on which something has happened.
     """
 
     env: simpy.Environment
@@ -52,21 +55,32 @@ class LaunchContext:
     counters: Counters
     distributor: WorkDistributor
     streams: Streams
-    per_sm: int
+    members: Callable[[int], Sequence[int]]
     threads: int
     fetch_cycles: int
     constant_cycles: int
+    sms: dict[int, Sm] = field(default_factory=dict)
+    clusters: dict[int, ResidentCluster] = field(default_factory=dict)
+    dry: list[Warp] = field(default_factory=list)
+    touched: set[Sm] = field(default_factory=set)
+
+    def expect(self, site: int, cluster: int, dispatched: int) -> None:
+        """The work distributor sends a cluster, dispatched in that cycle."""
+        placement = self.streams.placement
+        self.streams.expect(site, cluster)
+        for place, cta in zip(placement.sites[site], self.members(cluster), strict=True):
+            self.sms[placement.sm_of(place)].expect(cta, place, dispatched)
 
 
 class Sm:
-    """``number`` on the chip. ``dry``: warps that have used up their piece of the stream."""
+    """``number`` on the chip. ``resident``: CTAs. ``dry``: warps that have used up their piece of the stream."""
 
     sub_partition_class: type[SubPartition] = SubPartition
 
     def __init__(self, number: int, memory: MemoryUnit, launch: LaunchContext) -> None:
         self.number, self.memory = number, memory
         self.env, self.counters, self.table = launch.env, launch.counters, launch.table
-        self._distributor, self.streams = launch.distributor, launch.streams
+        self._launch, self.streams = launch, launch.streams
         self._fetch_cycles = launch.fetch_cycles
         table, counters, threads = launch.table, launch.counters, launch.threads
         chip = table.chip
@@ -76,14 +90,13 @@ class Sm:
         self.subs = [self.sub_partition_class(self, n, chip, table, counters) for n in numbers]
         for sub in self.subs:
             sub.execute = self._executors(memory)
-        self.dry: list[Warp] = []
+        self.dry: list[Warp] = launch.dry if launch.streams.placement.size > 1 else []
         self._constant_cycles = launch.constant_cycles
         self._constants_ready = 0  # as in the scoreboard; 0: not asked for yet
         self._code_ready = [-1] * table.blocks
         self._agenda: list[tuple[int, int, int, Any]] = []
-        self._free_places = [number * launch.per_sm + n for n in reversed(range(launch.per_sm))]
         self._age = 0
-        self._resident = 0
+        self.resident = 0
         self._active_since = 0
         self.finished = 0
 
@@ -101,6 +114,8 @@ class Sm:
             self._barrier,
             self._exit,
             self._clock,
+            self._arrive_at_cluster,
+            self._wait_for_cluster,
         ]
 
     @staticmethod
@@ -121,20 +136,21 @@ class Sm:
 
     # ----------------------------------------------------------------------------------------------------- the process
 
-    def expect(self, cta: int, dispatched: int) -> None:
-        """The work distributor sends a CTA, dispatched in that cycle."""
-        heappush(self._agenda, (dispatched + self._launch_cycles, _START, cta, dispatched))
+    def expect(self, cta: int, place: int, dispatched: int) -> None:
+        """A CTA will come to a place, dispatched in that cycle."""
+        heappush(self._agenda, (dispatched + self._launch_cycles, _START, cta, place))
+        self._launch.touched.add(self)
+
+    @property
+    def next(self) -> int:
+        """The next cycle in which something may happen."""
+        return min(self._agenda[0][0] if self._agenda else NEVER, *(sub.next for sub in self.subs))
 
     def run(self) -> Generator[simpy.Event, None, None]:
         """The SimPy process: issue in the order of time until no CTA is left."""
-        env, subs, agenda = self.env, self.subs, self._agenda
-        while True:
-            now = agenda[0][0] if agenda else NEVER
-            chosen = None
-            for sub in subs:
-                if sub.next < now:
-                    now = sub.next
-                    chosen = sub
+        env = self.env
+        while (now := self.next) < NEVER:
+            chosen = self._sub(now)
             if chosen is not None:
                 warp = chosen.choose(now)
                 if warp is None:
@@ -142,55 +158,79 @@ class Sm:
                 if warp.entry.leaves_sm and now > env.now:
                     yield At(env, now, self.number)
                 chosen.issue(warp, now)
-            elif now == NEVER:
-                if self._resident:
-                    raise self._stuck()
-                return
             else:
                 if now > env.now:
                     yield At(env, now, self.number)
-                _, kind, _, what = item = heappop(agenda)
-                if kind == _START:
-                    self._start(item[2], what, now)
-                else:
-                    self._end(what, now)
+                self._appointment(now)
             if self.dry:
                 if now > env.now:
                     yield At(env, now, self.number)
-                self._refill()
+                self.refill()
+        if self.resident:
+            raise self.stuck()
 
-    def _refill(self) -> None:
+    def turn(self, now: int) -> None:
+        """Do one thing in cycle ``now``, which must be :attr:`next`."""
+        chosen = self._sub(now)
+        if chosen is None:
+            self._appointment(now)
+        elif (warp := chosen.choose(now)) is not None:
+            chosen.issue(warp, now)
+        if self.dry:
+            self.refill()
+
+    def _sub(self, now: int) -> SubPartition | None:
+        """The first sub-partition where something may issue in cycle ``now``, if nothing is on the agenda then."""
+        if self._agenda and self._agenda[0][0] == now:
+            return None
+        return next(sub for sub in self.subs if sub.next == now)
+
+    def _appointment(self, now: int) -> None:
+        _, kind, cta, what = heappop(self._agenda)
+        if kind == _START:
+            self._start(cta, what, now)
+        else:
+            self._end(what, now)
+
+    def refill(self) -> None:
         """Pull more instructions for the warps that have none left."""
         while self.dry:
             warp = self.dry.pop()
             if self.streams.feed(warp.row):
-                warp.sub.advance(warp, warp.base)
+                self._go_on(warp, warp.base)
             else:
-                warp.cta.starved.append(warp)
-            self._feed_starved(warp.cta)
+                warp.cta.cluster.starved.append(warp)
+            self._feed_starved(warp.cta.cluster)
 
-    def _feed_starved(self, cta: ResidentCta) -> None:
-        """Others of the CTA have gone on: see whether the warps that waited for that can."""
-        for warp in tuple(cta.starved):
+    def _feed_starved(self, cluster: ResidentCluster) -> None:
+        """Others of the cluster have gone on: see whether the warps that waited for that can."""
+        for warp in tuple(cluster.starved):
             if self.streams.has(warp.row):
-                cta.starved.remove(warp)
+                cluster.starved.remove(warp)
                 now = max(int(self.env.now), warp.base >> SHIFT)
-                warp.sub.advance(warp, (now << SHIFT) + _BARRIER)
+                self._go_on(warp, (now << SHIFT) + _BARRIER)
 
-    def _stuck(self) -> DeadlockError:
+    def _go_on(self, warp: Warp, base: int) -> None:
+        """A warp, maybe of another SM, goes on from ``base``."""
+        warp.sub.advance(warp, base)
+        self._launch.touched.add(warp.sub.sm)
+
+    def stuck(self) -> DeadlockError:
+        """The error for barriers that never open."""
         return stuck(self.table.program.name, self.number)
 
     # ------------------------------------------------------------------------------------------------ CTAs come and go
 
-    def _start(self, number: int, dispatched: int, now: int) -> None:
-        place = self._free_places.pop()
-        self.streams.start(place, self.number, number)
+    def _start(self, number: int, place: int, now: int) -> None:
+        self.streams.start(place)
+        cluster = self._cluster(place)
+        cluster.started += 1
         if not self._constants_ready:
             self._constants_ready = (now + self._constant_cycles << SHIFT) + _CONSTANT_MISS
-        cta = ResidentCta(number, place, list(self._live))
-        if not self._resident:
-            self._active_since = dispatched
-        self._resident += 1
+        cta = ResidentCta(number, place, self.streams.placement.rank_of[place], cluster)
+        if not self.resident:
+            self._active_since = now - self._launch_cycles
+        self.resident += 1
         self.counters.ctas += 1
         self.counters.warps += len(self._live)
         first = min(range(len(self.subs)), key=lambda n: (self.subs[n].warps, n))
@@ -207,15 +247,23 @@ class Sm:
             self.dry.append(warp)
         self.dry.reverse()
 
+    def _cluster(self, place: int) -> ResidentCluster:
+        """The cluster that comes to a place: a new one with its first CTA."""
+        placement, resident = self.streams.placement, self._launch.clusters
+        site, chip = placement.site_of[place], self.table.chip
+        if site not in resident or resident[site].started == placement.size:
+            release = chip.clusters.barrier_release if chip.clusters is not None else 0
+            resident[site] = ResidentCluster(placement.size, self._live, release)
+        return resident[site]
+
     def _end(self, cta: ResidentCta, now: int) -> None:
-        self.streams.end(cta.place)
-        self._free_places.append(cta.place)
-        self._resident -= 1
+        self.resident -= 1
         self.finished = now
-        following = self._distributor.replace(now)
-        if following is not None:
-            self.expect(*following)
-        if not self._resident:
+        if self.streams.end(cta.place):
+            following = self._launch.distributor.replace(now)
+            if following is not None:
+                self._launch.expect(self.streams.placement.site_of[cta.place], *following)
+        if not self.resident:
             self.counters.sm_active[self.number] += now - self._active_since
 
     def fetch(self, block: int, now: int) -> int:
@@ -273,7 +321,26 @@ class Sm:
             first = max(released, warp.last + 1)
             self._charge(warp, entry, _BARRIER, first - warp.last - 1)
             warp.deliver((first << SHIFT) + _WAIT)
-            warp.sub.advance(warp, (first << SHIFT) + _WAIT)
+            self._go_on(warp, (first << SHIFT) + _WAIT)
+
+    def _arrive_at_cluster(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """Arrive at the cluster's barrier, and go on."""
+        warp.pipe.take(now, now, entry.busy)
+        warp.read(now, _SHORT)
+        barrier = warp.cta.cluster.barrier
+        opens = barrier.arrive(warp.cta.rank, warp, warp.lanes())
+        sub.advance(warp, (now << SHIFT) + entry.after)
+        if opens:
+            through = barrier.open(now)
+            self._release(through, barrier.opened)
+
+    def _wait_for_cluster(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """Wait until all of the cluster have arrived."""
+        warp.pipe.take(now, now, entry.busy)
+        warp.read(now, _SHORT)
+        barrier = warp.cta.cluster.barrier
+        if not barrier.waits(warp.cta.rank, warp):
+            sub.advance(warp, max((now << SHIFT) + entry.after, (barrier.opened << SHIFT) + _BARRIER))
 
     def _exit(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """Lanes end; with its last lane the warp ends, when its stores have left."""
@@ -295,3 +362,29 @@ class Sm:
                 heappush(self._agenda, (cta.end, _END, cta.number, cta))
         if through:
             self._release(through, now + self.memory.release)
+        barrier = cta.cluster.barrier
+        if self.streams.placement.size > 1 and barrier.is_complete():
+            through = barrier.open(now)
+            self._release(through, barrier.opened)
+
+
+def take_turns(context: LaunchContext) -> Generator[simpy.Event, None, None]:
+    """The SimPy process for all SMs of a launch together: the one with the earliest next cycle does one thing, ties in the
+    order of numbers."""
+    env, touched = context.env, context.touched
+    sms = [sm for _, sm in sorted(context.sms.items())]
+    position = {sm: at for at, sm in enumerate(sms)}
+    following = [sm.next for sm in sms]
+    touched.clear()
+    while (now := min(following)) < NEVER:
+        at = following.index(now)
+        if now > env.now:
+            yield At(env, now, sms[at].number)
+        touched.add(sms[at])
+        sms[at].turn(now)
+        for sm in touched:
+            following[position[sm]] = sm.next
+        touched.clear()
+    for sm in sms:
+        if sm.resident:
+            raise sm.stuck()

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from isa.compiled import compiled
 from isa.program import GUARD, Program
-from tcsim.execute.accesses import MAX_WORDS
+from tcsim.execute.accesses import MAX_WORDS, PEERS
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
 from tcsim.execute.recorder import Recorder, new_recorder, record
 from tcsim.execute.state import GroupState
+from tcsim.timing.placement import Placement
 from tcsim.timing.schedule import Segment, arrange
 from tcsim.timing.watch import SpinWatch
 
@@ -102,69 +103,89 @@ def _compact(b, first, count):
 
 
 class Streams:
-    """The CTA slots of a launch, by place (a number on the chip), and the buffers of their warps: warp w of place p has row
-    ``p * warps + w``. ``make_slot``: an executor's slot for the SM of that number with a recorder.
+    """The CTA slots of a launch, by place, and the buffers of their warps: warp w of place p has row ``p * warps + w``.
+    ``make_slot``: an executor's slot for an SM and a rank, with a recorder. ``starved``: by site, warps (whatever an engine
+    calls them) without instructions until others of their cluster have gone on.
     """
 
     def __init__(
         self,
         program: Program,
         warps: int,
-        places: int,
+        placement: Placement,
         records: int,
-        make_slot: Callable[[int, Recorder], CtaSlot],
+        make_slot: Callable[[int, int, Recorder], CtaSlot],
         pool: int,
         counts: NDArray[np.int64],
         starts: Sequence[Segment | None],
         clock_ns: Callable[[int], int],
         watch: SpinWatch,
     ) -> None:
-        self.warps, self.buffers = warps, new_buffers(places * warps, records)
+        self.warps, self.placement, self.buffers = warps, placement, new_buffers(placement.places * warps, records)
         self.counts = counts
         self._program, self._make_slot, self._watch, self._clock_ns = program, make_slot, watch, clock_ns
         self._starts = starts if any(start is not None for start in starts) else None
         self._pattern = new_recorder(program, 1, 1, pool, counts)
-        self._clusters: list[Cluster | None] = [None] * places
+        self._peers = np.array(placement.sites, np.int64) // placement.per_sm
+        self._clusters: list[Cluster | None] = [None] * len(placement.sites)
+        self._number = [-1] * len(placement.sites)  # of the cluster that comes to each site, or has come
+        self._running = [0] * len(placement.sites)  # its CTAs that have not ended
 
     def _slot(self, place: int) -> CtaSlot:
-        cluster = self._clusters[place]
+        cluster = self._clusters[self.placement.site_of[place]]
         assert cluster is not None
-        return cluster.slots[0]
+        return cluster.slots[self.placement.rank_of[place]]
 
-    def _cluster(self, place: int, sm: int) -> Cluster:
-        cluster = self._clusters[place]
+    def _rows(self, place: int) -> slice:
+        return slice(place * self.warps, (place + 1) * self.warps)
+
+    def _new_slot(self, place: int, rank: int) -> CtaSlot:
+        rows, b = self._rows(place), self.buffers
+        recorder = self._pattern._replace(
+            pcs=b.pcs[rows],
+            active=b.active[rows],
+            executing=b.executing[rows],
+            payload=b.payload[rows],
+            words=b.words[rows],
+            used=b.used[rows],
+            permits=np.zeros(self.warps, np.int64),
+            now=np.zeros((self.warps, 2), np.int64),
+        )
+        slot = self._make_slot(self.placement.sm_of(place), rank, recorder)
+        if self.placement.size > 1:
+            slot.ctx[PEERS] = self._peers[self.placement.site_of[place]].ctypes.data
+        return slot
+
+    def expect(self, site: int, number: int) -> None:
+        """Cluster ``number`` is next to come to a site."""
+        self._number[site] = number
+
+    def start(self, place: int) -> None:
+        """A CTA of the cluster that was expected occupies its place; with the first of them all get empty buffers."""
+        site = self.placement.site_of[place]
+        if self._running[site]:
+            return
+        places = self.placement.sites[site]
+        cluster = self._clusters[site]
         if cluster is None:
-            rows = slice(place * self.warps, (place + 1) * self.warps)
-            b = self.buffers
-            recorder = self._pattern._replace(
-                pcs=b.pcs[rows],
-                active=b.active[rows],
-                executing=b.executing[rows],
-                payload=b.payload[rows],
-                words=b.words[rows],
-                used=b.used[rows],
-                permits=np.zeros(self.warps, np.int64),
-                now=np.zeros((self.warps, 2), np.int64),
-            )
-            slot = self._make_slot(sm, recorder)
-            cluster = self._clusters[place] = Cluster(lambda rank: slot, 1)
-        return cluster
+            cluster = self._clusters[site] = Cluster(lambda rank: self._new_slot(places[rank], rank), len(places))
+        cluster.start(self._number[site])
+        self._running[site] = len(places)
+        for slot, each in zip(cluster.slots, places, strict=True):
+            assert slot.recorder is not None
+            slot.recorder.permits[...] = 0
+            rows = self._rows(each)
+            self.buffers.used[rows] = 0
+            self.buffers.settled[rows] = 0
+            self.buffers.at[rows] = -1
+            self._watch.started(slot)
 
-    def start(self, place: int, sm: int, number: int) -> None:
-        """Put CTA ``number`` into a place on an SM, with empty buffers."""
-        self._cluster(place, sm).start(number)
-        slot = self._slot(place)
-        assert slot.recorder is not None
-        slot.recorder.permits[...] = 0
-        rows = slice(place * self.warps, (place + 1) * self.warps)
-        self.buffers.used[rows] = 0
-        self.buffers.settled[rows] = 0
-        self.buffers.at[rows] = -1
-        self._watch.started(slot)
-
-    def end(self, place: int) -> None:
-        """The CTA in a place has ended in time."""
+    def end(self, place: int) -> bool:
+        """The CTA in a place has ended in time. Returns whether it was the last of its cluster."""
         self._watch.ended(self._slot(place))
+        site = self.placement.site_of[place]
+        self._running[site] -= 1
+        return self._running[site] == 0
 
     def feed(self, row: int) -> bool:
         """See that a warp that has issued all its records gets more. False if it waits for others of its CTA that have
@@ -178,7 +199,7 @@ class Streams:
         while b.settled[row] <= b.at[row] + 1:
             _compact(b, place * self.warps, self.warps)
             before = int(b.used[row, 0])
-            self._run(place)
+            self._run(self.placement.site_of[place])
             if int(b.used[row, 0]) == before:
                 return self._stand(place, row)
         return True
@@ -223,7 +244,7 @@ class Streams:
         recorder = slot.recorder
         recorder.now[warp] = cycle, self._clock_ns(cycle)
         recorder.permits[warp] = 1
-        self._run(place)
+        self._run(self.placement.site_of[place])
         recorder.permits[warp] = 0
 
     def _settle(self, row: int) -> None:
@@ -240,24 +261,28 @@ class Streams:
         b.settled[row] = first + arrange(pcs, payload, self._starts, cut)
         b.pcs[row, first:count], b.payload[row, first:count] = pcs, payload
 
-    def _run(self, place: int) -> None:
-        cluster, slot = self._clusters[place], self._slot(place)
+    def _run(self, site: int) -> None:
+        """Let the cluster at a site run as far as it can, and settle what it has recorded."""
+        cluster, places = self._clusters[site], self.placement.sites[site]
         assert cluster is not None
-        before = slot.instructions
-        rows = range(place * self.warps, (place + 1) * self.warps)
-        held = self.buffers.settled[rows.start : rows.stop].copy()
-        status, _ = cluster.run(_NO_LIMIT)
+        before = [slot.instructions for slot in cluster.slots]
+        held = [self.buffers.settled[self._rows(place)].copy() for place in places]
+        status, stopped = cluster.run(_NO_LIMIT)
         if status == Outcome.DEADLOCK:
-            raise deadlock([slot])
+            raise deadlock(cluster.unfinished)
         if status not in (Outcome.DONE, Outcome.PAUSED):
-            raise fault(slot, status)
-        if slot.instructions != before:  # not if all its warps only stand before the clock, or have full buffers
-            self._watch.ran(slot)
+            raise fault(stopped, status)
+        for slot, place, count, settled in zip(cluster.slots, places, before, held, strict=True):
+            if slot.instructions != count:  # not if all its warps only stand before the clock, or have full buffers
+                self._watch.ran(slot)
+            self._settle_place(place, settled)
+
+    def _settle_place(self, place: int, held: NDArray[np.int64]) -> None:
+        rows, b = self._rows(place), self.buffers
         if self._starts is None:
-            standing = held > self.buffers.used[rows.start : rows.stop, 0]
-            settled = self.buffers.used[rows.start : rows.stop, 0] + standing
-            self.buffers.settled[rows.start : rows.stop] = settled
+            standing = held > b.used[rows, 0]
+            b.settled[rows] = b.used[rows, 0] + standing
             return
-        for row in rows:
-            if self.buffers.settled[row] <= self.buffers.used[row, 0]:
+        for row in range(rows.start, rows.stop):
+            if b.settled[row] <= b.used[row, 0]:
                 self._settle(row)

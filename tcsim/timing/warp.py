@@ -1,10 +1,11 @@
-"""A resident warp and the CTA it belongs to."""
+"""A resident warp, and the CTA and the cluster it belongs to."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from tcsim.timing.barriers import CtaBarriers
+from tcsim.timing.clusters import ClusterBarrier
 from tcsim.timing.scoreboard import SHIFT
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from tcsim.timing.stream import Buffers
     from tcsim.timing.sub_partition import SubPartition
 
-__all__ = ["ALL_COPIES", "MOST_GROUPS", "ResidentCta", "Warp"]
+__all__ = ["ALL_COPIES", "MOST_GROUPS", "ResidentCluster", "ResidentCta", "Warp"]
 
 ALL_COPIES = -2
 """In place of a number of groups: cp.async.wait_all."""
@@ -22,21 +23,34 @@ MOST_GROUPS = 64
 """Groups of copies that are told apart; older ones count as one, which has landed when the youngest of them has."""
 
 
-class ResidentCta:
-    """A CTA on an SM. ``place``: which of the chip's CTA slots it has. ``alive``: warps that have not ended. ``end``: cycle in
-    which the last that has ended gave up its resources. ``starved``: warps without instructions until others of the CTA have
-    gone on.
+class ResidentCluster:
+    """A cluster on the chip. ``live``: live lanes by rank and warp. ``starved``: warps without instructions until others of the
+    cluster have gone on. ``started``: CTAs that have.
     """
 
-    __slots__ = ("alive", "barriers", "end", "number", "place", "starved", "warps")
+    __slots__ = ("barrier", "live", "started", "starved")
 
-    def __init__(self, number: int, place: int, live: list[int]) -> None:
-        self.number, self.place = number, place
-        self.barriers = CtaBarriers(live)
-        self.warps: list[Warp] = []
-        self.alive = len(live)
-        self.end = 0
+    def __init__(self, size: int, live: list[int], release: int) -> None:
+        """``live``: of each CTA at its start; ``release``: cycles that opening the cluster's barrier takes."""
+        self.live = [list(live) for _ in range(size)]
+        self.barrier = ClusterBarrier(self.live, release)
         self.starved: list[Warp] = []
+        self.started = 0
+
+
+class ResidentCta:
+    """A CTA on an SM. ``place``: where it is; ``rank``: in its ``cluster``. ``alive``: warps that have not ended. ``end``:
+    cycle in which the last that has ended gave up its resources.
+    """
+
+    __slots__ = ("alive", "barriers", "cluster", "end", "number", "place", "rank", "warps")
+
+    def __init__(self, number: int, place: int, rank: int, cluster: ResidentCluster) -> None:
+        self.number, self.place, self.rank, self.cluster = number, place, rank, cluster
+        self.barriers = CtaBarriers(cluster.live[rank])
+        self.warps: list[Warp] = []
+        self.alive = len(cluster.live[rank])
+        self.end = 0
 
 
 class Warp:

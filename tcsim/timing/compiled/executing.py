@@ -8,12 +8,13 @@ import numpy as np
 from isa.compiled import compiled
 from tcsim.execute.barriers import popcount
 from tcsim.timing.arrays import address_of_row, row, row32
+from tcsim.timing.compiled.clusters import after_exit, arrive_at_cluster, wait_for_cluster
 from tcsim.timing.compiled.issuing import account, advance, commit_copies, deliver, read_operands, take
 from tcsim.timing.compiled.state import (
     A_CTA,
     A_KIND,
+    A_PLACE,
     A_TIME,
-    A_WHAT,
     ABSENT,
     ARRIVED,
     AT,
@@ -87,6 +88,7 @@ _SHORT, _LONG, _WAIT = REASON["short_scoreboard"], REASON["long_scoreboard"], RE
 _BARRIER, _DRAIN = REASON["barrier"], REASON["drain"]
 PIPE, PORT, LOAD, STORE, ATOMIC, COPY = Unit.PIPE, Unit.PORT, Unit.LOAD, Unit.STORE, Unit.ATOMIC, Unit.COPY
 COMMIT, BARRIER, ARRIVE, EXIT, CLOCK = Unit.COMMIT, Unit.BARRIER, Unit.ARRIVE, Unit.EXIT, Unit.CLOCK
+CLUSTER_ARRIVE, CLUSTER_WAIT = Unit.CLUSTER_ARRIVE, Unit.CLUSTER_WAIT
 
 
 @compiled
@@ -131,7 +133,12 @@ def issue(c, w, now):
     else:
         take(c, sub, pipe, now, now, e[E_BUSY])
         read_operands(c, w, e, now, _SHORT)
-        _barrier(c, w, unit == BARRIER, now, base)
+        if unit == CLUSTER_ARRIVE:
+            arrive_at_cluster(c, w, now, base)
+        elif unit == CLUSTER_WAIT:
+            wait_for_cluster(c, w, base)
+        else:
+            _barrier(c, w, unit == BARRIER, now, base)
     return False
 
 
@@ -273,10 +280,10 @@ def _barrier(c, w, waits, now, base):
 
 
 @compiled
-def schedule(c, sm, time, kind, cta, what):
+def schedule(c, sm, time, kind, cta, place):
     """Put something on an SM's agenda: the start of a CTA, or the end of one."""
     item = item_of(c, sm, row(c, SMS, sm)[M_AGENDA])
-    item[A_TIME], item[A_KIND], item[A_CTA], item[A_WHAT] = time, kind, cta, what
+    item[A_TIME], item[A_KIND], item[A_CTA], item[A_PLACE] = time, kind, cta, place
     row(c, SMS, sm)[M_AGENDA] += 1
 
 
@@ -306,6 +313,7 @@ def _exit(c, w, now, base):
     for number in range(BARRIERS):
         if opening >> number & 1:
             _open(c, place, number, now + row(c, COSTS, 0)[BARRIER_RELEASE])
+    after_exit(c, w, now)
 
 
 @compiled

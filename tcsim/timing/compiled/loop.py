@@ -9,8 +9,8 @@ from tcsim.timing.compiled.issuing import advance, choose
 from tcsim.timing.compiled.state import (
     A_CTA,
     A_KIND,
+    A_PLACE,
     A_TIME,
-    A_WHAT,
     ARRIVED,
     BARRIERS,
     BOARDS,
@@ -18,28 +18,33 @@ from tcsim.timing.compiled.state import (
     C_END,
     C_NUMBER,
     C_SM,
+    CLUSTERS,
     CTAS,
     DRY,
-    FREE_PLACES,
-    G_CTA,
     G_CTAS,
     G_DRY,
     G_NOW,
     G_PLACE,
     G_SM,
+    G_TOUCHED,
     G_WARPS,
+    K_OPENED,
+    K_PHASE,
+    K_STARTED,
     M_ACTIVE,
     M_AGE,
     M_AGENDA,
     M_CONSTANTS,
     M_FINISHED,
-    M_PLACES,
     M_RESIDENT,
     M_SINCE,
     NEEDED,
+    NEXT,
     O_BOARD,
     O_CONSTANT,
+    O_CTA,
     O_PIPES,
+    O_SIZE,
     O_SUBS,
     O_THREADS,
     O_WARPS,
@@ -49,6 +54,8 @@ from tcsim.timing.compiled.state import (
     S_NEXT,
     S_WARPS,
     SIGNALS,
+    SITE_OF,
+    SITES,
     SMS,
     START,
     SUB_ROWS,
@@ -57,6 +64,7 @@ from tcsim.timing.compiled.state import (
     W_BASE,
     W_BEHIND,
     W_BLOCK,
+    W_CLUSTER_LANES,
     W_CTA,
     W_FIRST,
     W_LAST,
@@ -114,15 +122,35 @@ def _next_cycle(c, sm):
 
 
 @compiled
-def _start(c, sm, number, dispatched, now):
+def _start_cluster(c, place):
+    """With the first CTA of a cluster all its warps count as live, wherever they are to start."""
+    site, size, warps = row(c, SITE_OF, 0)[place], row(c, OPTIONS, 0)[O_SIZE], row(c, OPTIONS, 0)[O_WARPS]
+    cluster = row(c, CLUSTERS, site)
+    cluster[K_STARTED] += 1
+    if (cluster[K_STARTED] - 1) % size:
+        return
+    cluster[K_PHASE] = cluster[K_OPENED] = 0
+    for rank in range(size):
+        for index in range(warps):
+            warp = row(c, WARPS, row(c, SITES, site)[rank] * warps + index)
+            warp[W_LIVE] = _lanes_at_start(c, index)
+            warp[W_CLUSTER_LANES] = 0
+
+
+@inlined
+def _lanes_at_start(c, index):
+    return (1 << min(32, row(c, OPTIONS, 0)[O_THREADS] - 32 * index)) - 1
+
+
+@compiled
+def _start(c, sm, number, place, now):
     """A CTA occupies a place: its warps stand before their first instructions."""
     options, signals, chip = row(c, OPTIONS, 0), row(c, SIGNALS, 0), row(c, SMS, sm)
-    chip[M_PLACES] -= 1
-    place = row(c, FREE_PLACES, sm)[chip[M_PLACES]]
+    _start_cluster(c, place)
     if chip[M_CONSTANTS] == 0:
         chip[M_CONSTANTS] = ((now + options[O_CONSTANT]) << SHIFT) + _CONSTANT_MISS
     if chip[M_RESIDENT] == 0:
-        chip[M_SINCE] = dispatched
+        chip[M_SINCE] = now - options[O_CTA]
     chip[M_RESIDENT] += 1
     warps, subs = options[O_WARPS], options[O_SUBS]
     signals[G_CTAS] += 1
@@ -143,7 +171,7 @@ def _start(c, sm, number, dispatched, now):
     for index in range(warps):
         row(c, DRY, 0)[signals[G_DRY]] = place * warps + warps - 1 - index
         signals[G_DRY] += 1
-    signals[G_PLACE], signals[G_CTA] = place, number
+    signals[G_PLACE] = place
 
 
 @compiled
@@ -159,7 +187,7 @@ def _start_warp(c, place, index, sub, sm, now):
     chip[M_AGE] += 1
     warp[W_FIRST], warp[W_LAST], warp[W_BASE] = now, now - 1, (now << SHIFT) + _WAIT
     warp[W_BLOCK], warp[W_BEHIND] = -1, -1
-    warp[W_LIVE] = (1 << min(32, options[O_THREADS] - 32 * index)) - 1
+    warp[W_LIVE] = _lanes_at_start(c, index)
     board = row(c, BOARDS, w)
     for column in range(options[O_BOARD]):
         board[column] = 0
@@ -176,8 +204,6 @@ def _start_warp(c, place, index, sub, sm, now):
 def _end(c, sm, place, now):
     """A CTA gives up its place."""
     chip = row(c, SMS, sm)
-    row(c, FREE_PLACES, sm)[chip[M_PLACES]] = place
-    chip[M_PLACES] += 1
     chip[M_RESIDENT] -= 1
     chip[M_FINISHED] = now
     if chip[M_RESIDENT] == 0:
@@ -208,34 +234,33 @@ def _turn(c, sm):
     if now == NEVER:
         return STUCK
     item, chip = item_of(c, sm, at), row(c, SMS, sm)
-    kind, cta, what = item[A_KIND], item[A_CTA], item[A_WHAT]
+    kind, cta, place = item[A_KIND], item[A_CTA], item[A_PLACE]
     chip[M_AGENDA] -= 1
     last = item_of(c, sm, chip[M_AGENDA])
-    item[A_TIME], item[A_KIND], item[A_CTA], item[A_WHAT] = last[A_TIME], last[A_KIND], last[A_CTA], last[A_WHAT]
+    item[A_TIME], item[A_KIND], item[A_CTA], item[A_PLACE] = last[A_TIME], last[A_KIND], last[A_CTA], last[A_PLACE]
     if kind == START:
-        _start(c, sm, cta, what, now)
+        _start(c, sm, cta, place, now)
         return STARTED
-    _end(c, sm, what, now)
+    _end(c, sm, place, now)
     return ENDED
 
 
 @compiled
-def run_chip(c, rows, bases, count, next_cycle):
-    """Run until Python has something to do; returns what. First the ``count`` warps ``rows`` go on from ``bases``.
-
-    ``next_cycle``: of each SM, kept up to date here; to be set for an SM whose agenda has been changed.
-    """
+def run_chip(c, rows, bases, count, sms):
+    """Run the ``sms`` SMs until Python has something to do; returns what. First the ``count`` warps ``rows`` go on from
+    ``bases``."""
+    next_cycle = row(c, NEXT, 0)
     for index in range(count):
         advance(c, rows[index], bases[index])
-    if count:
-        sm = row(c, SIGNALS, 0)[G_SM]
+    for index in range(count):
+        sm = row(c, CTAS, row(c, WARPS, rows[index])[W_CTA])[C_SM]
         next_cycle[sm] = _next_cycle(c, sm)
-        if row(c, SIGNALS, 0)[G_DRY]:
-            return FEED
+    if row(c, SIGNALS, 0)[G_DRY]:
+        return FEED
     while True:
         sm, soonest = 0, NEVER
         follower, later = 0, NEVER
-        for number in range(next_cycle.shape[0]):
+        for number in range(sms):
             at = next_cycle[number]
             if at < soonest:
                 follower, later = sm, soonest
@@ -243,7 +268,7 @@ def run_chip(c, rows, bases, count, next_cycle):
             elif at < later:
                 follower, later = number, at
         if soonest == NEVER:
-            for number in range(next_cycle.shape[0]):
+            for number in range(sms):
                 if row(c, SMS, number)[M_RESIDENT]:
                     row(c, SIGNALS, 0)[G_SM] = number
                     return STUCK
@@ -254,4 +279,6 @@ def run_chip(c, rows, bases, count, next_cycle):
             next_cycle[sm] = soonest
             if why >= 0:
                 return why
-
+            if row(c, SIGNALS, 0)[G_TOUCHED]:
+                row(c, SIGNALS, 0)[G_TOUCHED] = 0
+                break

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from tcsim.errors import DeadlockError
 from tcsim.timing.compiled.loop import ENDED, FEED, FINISHED, STARTED, STUCK, TIME, run_chip
 from tcsim.timing.compiled.state import (
-    G_CTA,
     G_CTAS,
     G_DRY,
     G_NOW,
@@ -26,7 +27,6 @@ from tcsim.timing.compiled.state import (
 from tcsim.timing.counters import Counters
 from tcsim.timing.scoreboard import REASON, SHIFT
 from tcsim.timing.stream import Streams
-from tcsim.timing.units import NEVER
 from tcsim.timing.work_distributor import WorkDistributor
 
 __all__ = ["CompiledChip"]
@@ -37,19 +37,29 @@ _BARRIER = REASON["barrier"]
 class CompiledChip:
     """A chip for one launch."""
 
-    def __init__(self, state: ChipState, streams: Streams, distributor: WorkDistributor, launch_cycles: int) -> None:
-        self.state, self.streams, self._distributor, self._launch_cycles = state, streams, distributor, launch_cycles
-        self._next = np.full(len(state.sms), NEVER, np.int64)
+    def __init__(
+        self,
+        state: ChipState,
+        streams: Streams,
+        distributor: WorkDistributor,
+        members: Callable[[int], Sequence[int]],
+        launch_cycles: int,
+    ) -> None:
+        """``members``: the CTAs of a cluster, by rank. ``launch_cycles``: from a CTA's dispatch to its start."""
+        self.state, self.streams, self._distributor = state, streams, distributor
+        self._members, self._launch_cycles = members, launch_cycles
         self._items = len(state.agendas) // len(state.sms)
-        self._starved: dict[int, list[int]] = {}  # rows by place
+        self._starved: dict[int, list[int]] = {site: [] for site in range(len(streams.placement.sites))}  # rows
 
-    def expect(self, sm: int, cta: int, dispatched: int) -> None:
-        """The work distributor sends a CTA, dispatched in that cycle."""
-        time = dispatched + self._launch_cycles
-        sms = self.state.sms
-        self.state.agendas[sm * self._items + sms[sm, M_AGENDA]] = time, START, cta, dispatched
-        sms[sm, M_AGENDA] += 1
-        self._next[sm] = min(self._next[sm], time)
+    def expect(self, site: int, cluster: int, dispatched: int) -> None:
+        """The work distributor sends a cluster, dispatched in that cycle."""
+        c, time = self.state, dispatched + self._launch_cycles
+        self.streams.expect(site, cluster)
+        for place, cta in zip(self.streams.placement.sites[site], self._members(cluster), strict=True):
+            sm = self.streams.placement.sm_of(place)
+            c.agendas[sm * self._items + c.sms[sm, M_AGENDA]] = time, START, cta, place
+            c.sms[sm, M_AGENDA] += 1
+            c.next[sm] = min(c.next[sm], time)
 
     def run(self, kernel: str) -> None:
         """Run until no CTA is left. Raises DeadlockError, and what the executor raises."""
@@ -57,20 +67,19 @@ class CompiledChip:
         rows, bases = np.zeros(len(c.warps), np.int64), np.zeros(len(c.warps), np.int64)
         count = 0
         while True:
-            why = run_chip(c.address, rows, bases, count, self._next)
+            why = run_chip(c.address, rows, bases, count, len(c.sms))
             count = 0
             if why == FINISHED:
                 return
             if why == STUCK:
                 raise stuck(kernel, int(signals[G_SM]))
             if why == STARTED:
-                self.streams.start(int(signals[G_PLACE]), int(signals[G_SM]), int(signals[G_CTA]))
-                self._starved[int(signals[G_PLACE])] = []
+                self.streams.start(int(signals[G_PLACE]))
             elif why == ENDED:
-                self.streams.end(int(signals[G_PLACE]))
-                following = self._distributor.replace(int(signals[G_NOW]))
+                place = int(signals[G_PLACE])
+                following = self._distributor.replace(int(signals[G_NOW])) if self.streams.end(place) else None
                 if following is not None:
-                    self.expect(int(signals[G_SM]), *following)
+                    self.expect(self.streams.placement.site_of[place], *following)
             elif why == TIME:
                 row = int(signals[G_ROW])
                 self.streams.tell_time(row, int(signals[G_NOW]))
@@ -86,7 +95,7 @@ class CompiledChip:
         signals[G_DRY] = 0
         while dry:
             row = dry.pop()
-            starved = self._starved[row // streams.warps]
+            starved = self._starved[streams.placement.site_of[row // streams.warps]]
             base = int(c.warps[row, W_BASE])
             if streams.feed(row):
                 rows[count], bases[count] = row, base
@@ -118,4 +127,3 @@ def stuck(kernel: str, sm: int) -> DeadlockError:
         "another order. Threads arrive at a barrier that others still use (PTX ISA 9.7.13.1). Try a barrier number of its own "
         "for each purpose"
     )
-

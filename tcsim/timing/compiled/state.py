@@ -12,6 +12,7 @@ from tcsim.arch.timing_spec import Chip as ChipSpec
 from tcsim.timing.arrays import ArrayTable, row
 from tcsim.timing.hierarchy import FIRST_FREE, Hierarchy
 from tcsim.timing.issue import Entry
+from tcsim.timing.placement import Placement
 from tcsim.timing.scoreboard import REASON, REASONS
 from tcsim.timing.stream import Buffers
 from tcsim.timing.units import NEVER
@@ -29,12 +30,13 @@ BARRIERS = 16
 ) = range(28)  # fmt: skip
 ENTRY = 28
 
-# Columns of WARPS, by row: as of Warp. STATE: see below. BARRIER: the one it waits at, or -1.
+# Columns of WARPS, by row: as of Warp. STATE: see below. CLUSTER_LANES: that have arrived at the cluster's barrier, in
+# CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there.
 (
     W_STATE, W_PC, W_CTA, W_NUMBER, W_SUB, W_AGE, W_READY, W_REASON, W_REFUSED, W_LAST, W_FIRST, W_BASE, W_BLOCK, W_BEHIND,
-    W_ISSUED, W_LEFT, W_DONE, W_COPIES, W_LANDED, W_GROUPS, W_LIVE,
-) = range(21)  # fmt: skip
-WARP = 21
+    W_ISSUED, W_LEFT, W_DONE, W_COPIES, W_LANDED, W_GROUPS, W_LIVE, W_CLUSTER_LANES, W_CLUSTER_PHASE, W_CLUSTER_WAITS,
+) = range(24)  # fmt: skip
+WARP = 24
 
 ABSENT, PENDING, READY, WAITING = range(4)
 """What a warp does: nothing, becoming ready later, competing for issue, waiting for something that others do."""
@@ -48,25 +50,30 @@ SUB = 8
 P_FREE, P_RESERVED, P_USER, P_OLDEST = range(4)
 
 # Columns of SMS.
-M_AGE, M_RESIDENT, M_SINCE, M_FINISHED, M_ACTIVE, M_CONSTANTS, M_AGENDA, M_PLACES = range(8)
-SM = 8
+M_AGE, M_RESIDENT, M_SINCE, M_FINISHED, M_ACTIVE, M_CONSTANTS, M_AGENDA = range(7)
+SM = 7
 
-# Columns of AGENDAS: kinds START and END.
-A_TIME, A_KIND, A_CTA, A_WHAT = range(4)
+# Columns of CLUSTERS, by site: as of ClusterBarrier; CTAs that have started, of this cluster and those before it.
+K_PHASE, K_OPENED, K_STARTED = range(3)
+
+# Columns of AGENDAS: kinds START and END of a CTA, and its place.
+A_TIME, A_KIND, A_CTA, A_PLACE = range(4)
 START, END = 0, 1
 
 # Columns of CTAS, by place.
 C_NUMBER, C_ALIVE, C_END, C_SM = range(4)
 
-# OPTIONS, one row. BOARD: entries of a scoreboard.
+# OPTIONS, one row. BOARD: entries of a scoreboard. CTA: cycles from its dispatch to its start. SIZE: CTAs of a cluster.
 (
     O_GREEDY, O_ORDER, O_GUARD, O_FETCH, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_BLOCKS, O_ITEMS, O_BOARD,
-    O_JUMPS,
-) = range(14)  # fmt: skip
-OPTION_COUNT = 14
+    O_JUMPS, O_CTA, O_SIZE, O_CLUSTER_RELEASE,
+) = range(17)  # fmt: skip
+OPTION_COUNT = 17
 
-# SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions.
-G_DRY, G_SM, G_NOW, G_PLACE, G_CTA, G_ROW, G_CTAS, G_WARPS, G_WARP_CYCLES = range(9)
+# SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions. TOUCHED: something has
+# happened on an SM whose turn it was not.
+G_DRY, G_SM, G_NOW, G_PLACE, G_ROW, G_CTAS, G_WARPS, G_WARP_CYCLES, G_TOUCHED = range(9)
+SIGNAL_COUNT = 9
 
 
 class Table(Protocol):
@@ -84,11 +91,13 @@ class Table(Protocol):
 # [instruction * REASONS]. PIPE_KINDS [pipe, 2]: code of its stall reason, depth of its queue. BOARDS: scoreboards by row.
 # GROUPS [row, group]: landing times, a ring. SUB_ROWS [sub-partition]: rows of its warps, oldest first. PIPES, QUEUES by
 # sub-partition * pipes + pipe. AGENDAS by SM * items + item. CODE_READY [sm, block]. ARRIVED [place * BARRIERS + barrier,
-# warp]: lanes; NEEDED [place, barrier]; WAITERS [place * BARRIERS + barrier]: how many wait, and their rows. DRY: rows.
+# warp]: lanes; NEEDED [place, barrier]; WAITERS [place * BARRIERS + barrier]: how many wait, and their rows. DRY: rows. NEXT:
+# the next cycle in which something may happen on each SM. SITE_OF [place]; SITES [site, rank]: places.
 (
     ENTRIES, PLACES, STALLS, PIPE_KINDS, OPTIONS, SIGNALS, WARPS, BOARDS, GROUPS, SUBS, SUB_ROWS, PIPES, QUEUES, SMS, AGENDAS,
-    FREE_PLACES, CODE_READY, CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT,
-) = range(FIRST_FREE, FIRST_FREE + 28)  # fmt: skip
+    CODE_READY, CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT, NEXT, SITE_OF, SITES,
+    CLUSTERS,
+) = range(FIRST_FREE, FIRST_FREE + 31)  # fmt: skip
 
 
 class ChipState:
@@ -97,7 +106,7 @@ class ChipState:
     def __init__(self, table: ArrayTable) -> None:
         self.table, self.address = table, table.address
         self.warps, self.sms, self.agendas = table[WARPS], table[SMS], table[AGENDAS]
-        self.signals, self.stalls, self.dry = table[SIGNALS][0], table[STALLS][0], table[DRY][0]
+        self.signals, self.stalls, self.dry, self.next = table[SIGNALS][0], table[STALLS][0], table[DRY][0], table[NEXT][0]
 
 
 @inlined
@@ -129,13 +138,14 @@ def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def new_chip_state(
-    program: Table, memories: Hierarchy, buffers: Buffers, *, sms: int, per_sm: int, threads: int, fetch: int, constant: int
+    program: Table, memories: Hierarchy, buffers: Buffers, placement: Placement, *, threads: int, fetch: int, constant: int
 ) -> ChipState:
-    """An empty chip. ``per_sm``: CTA slots of each SM; ``threads``: of a CTA; ``fetch``, ``constant``: cycles of a miss of the
-    instruction and of the constant cache."""
+    """An empty chip. ``threads``: of a CTA; ``fetch``, ``constant``: cycles of a miss of the instruction and of the constant
+    cache."""
     chip = program.chip
     entry, places = pack_entries(program.entries)
     warps, subs = -(-threads // 32), chip.scheduler.sub_partitions
+    sms, per_sm = placement.used, placement.per_sm
     rows, kinds = sms * per_sm * warps, [chip.pipes[name] for name in program.pipes]
     table = memories.table
     items = 2 * per_sm + 2
@@ -143,13 +153,13 @@ def new_chip_state(
     options[0] = (
         chip.scheduler.greedy, -1 if chip.scheduler.order == "youngest" else 1, chip.scheduler.guard_delay, fetch, constant,
         per_sm, warps, subs, threads, len(kinds), program.blocks, items, program.scoreboard,
-        chip.scheduler.jump_interval,
+        chip.scheduler.jump_interval, chip.launch.cta, placement.size, chip.clusters.barrier_release if chip.clusters else 0,
     )  # fmt: skip
     depth = max(1, *(spec.queue for spec in kinds))
     places_in_all = sms * per_sm
     for number, shape in (
         (STALLS, (1, len(entry) * REASONS)),
-        (SIGNALS, (1, 9)),
+        (SIGNALS, (1, SIGNAL_COUNT)),
         (WARPS, (rows, WARP)),
         (BOARDS, (rows, program.scoreboard)),
         (GROUPS, (rows, MOST_GROUPS)),
@@ -165,13 +175,16 @@ def new_chip_state(
         (NEEDED, (places_in_all, BARRIERS)),
         (WAITERS, (places_in_all * BARRIERS, warps + 1)),
         (DRY, (1, rows)),
+        (CLUSTERS, (len(placement.sites), 3)),
     ):
         table.put(number, np.zeros(shape, np.int64))
     table.put(ENTRIES, entry)
     table.put(PLACES, places.astype(np.int64).reshape(1, -1))
     table.put(PIPE_KINDS, np.array([(REASON[spec.throttle], spec.queue) for spec in kinds], np.int64))
     table.put(OPTIONS, options)
-    table.put(FREE_PLACES, np.arange(places_in_all).reshape(sms, per_sm)[:, ::-1].copy())
+    table.put(NEXT, np.full((1, sms), NEVER, np.int64))
+    table.put(SITE_OF, np.array([placement.site_of], np.int64))
+    table.put(SITES, np.array(placement.sites, np.int64))
     for number, array in (
         (PCS, buffers.pcs),
         (EXECUTING, buffers.executing),
@@ -184,6 +197,5 @@ def new_chip_state(
     table[SUBS][:, S_NEXT] = NEVER
     table[SUBS][:, S_LAST] = -1
     table[PIPES][:, P_USER] = -1
-    table[SMS][:, M_PLACES] = per_sm
     table[CODE_READY][...] = -1
     return ChipState(table)

@@ -1,0 +1,64 @@
+"""Where CTAs go: the places of a chip, and the sites that clusters take.
+
+A *place* is room for a CTA: place p belongs to SM p // per_sm. A *site* has a place for each CTA of a cluster, by rank; those
+of a cluster of more than one CTA lie in one GPC, as on hardware (CUDA programming guide, "Thread Block Clusters"), side by side
+on different SMs as far as there are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+__all__ = ["Placement"]
+
+
+class Placement:
+    """The sites of a launch, in the order in which they are first filled: breadth first over the SMs.
+
+    ``sms``: of the chip; ``gpcs``: the SMs of each of its GPCs (none given: it is one). ``per_sm``: CTAs that an SM holds at
+    once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
+
+    ``sites``: places by rank. ``site_of``, ``rank_of``: by place, -1 for one that is never used. ``used``: SMs up to the last
+    that is used.
+    """
+
+    def __init__(self, sms: int, gpcs: Sequence[Sequence[int]], per_sm: int, size: int, clusters: int) -> None:
+        self.size = size
+        self.per_sm = min(per_sm, -(-clusters * size // sms)) if size == 1 else per_sm
+        every = self._by_turns(self._breadth_first(range(sms)), 1) if size == 1 else self._clustered(sms, gpcs)
+        self.sites = [site for site, _ in zip(every, range(clusters), strict=False)]
+        self.used = 1 + max((self.sm_of(place) for site in self.sites for place in site), default=-1)
+        self.site_of = [-1] * self.places
+        self.rank_of = [-1] * self.places
+        for number, site in enumerate(self.sites):
+            for rank, place in enumerate(site):
+                self.site_of[place], self.rank_of[place] = number, rank
+
+    @property
+    def places(self) -> int:
+        """Places of all SMs up to the last that is used."""
+        return self.used * self.per_sm
+
+    def sm_of(self, place: int) -> int:
+        """The SM that a place belongs to."""
+        return place // self.per_sm
+
+    def _breadth_first(self, sms: Sequence[int]) -> Iterator[int]:
+        for layer in range(self.per_sm):
+            for sm in sms:
+                yield sm * self.per_sm + layer
+
+    @staticmethod
+    def _by_turns(places: Iterator[int], size: int) -> Iterator[tuple[int, ...]]:
+        yield from zip(*[places] * size, strict=False)
+
+    def _clustered(self, sms: int, gpcs: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+        """The GPCs take clusters in turn."""
+        waiting = [self._by_turns(self._breadth_first(gpc), self.size) for gpc in gpcs or (range(sms),)]
+        while waiting:
+            for gpc in tuple(waiting):
+                site = next(gpc, None)
+                if site is None:
+                    waiting.remove(gpc)
+                else:
+                    yield site
