@@ -40,7 +40,9 @@ def _fragment(params):
 def _valid(params):
     operand, t = str(params.get("operand", "d")), str(params["t"])
     if _fragment(params) is None:
-        return f"no wmma form of shape {params['shape']} has .{t} as operand {operand} (PTX ISA 9.7.14.4)"
+        there = sorted({form.shape for form in WMMA_FORMS if getattr(form, operand) == t})
+        what = f"operand {operand} of .{t} has shape {' or '.join(there)}" if there else f".{t} is no type of operand {operand}"
+        return f"no wmma form of shape {params['shape']} has .{t} as operand {operand}: {what} (PTX ISA 9.7.14.4)"
     if element_bits(t) < 8 and operand in "ab" and params["layout"] != {"a": "row", "b": "col"}[operand]:
         return f".{t} takes .row for a and .col for b only (PTX ISA 9.7.14.4.3)"
     return None

@@ -6,7 +6,9 @@ come together. What PTX itself forbids (undeclared names, wrong operand kinds or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 
 from isa.errors import PtxError, Unsupported, UnsupportedError
 from isa.lower import specials
@@ -44,6 +46,7 @@ from isa.lower.scopes import (
 from isa.lower.stack import allocates, bind_stack, place_stack, start_stack
 from isa.ptx import ast
 from isa.spec.registry import Form, ResolvedOperand, find
+from isa.tensor.forms import NoFormError
 from isa.types import ScalarType, scalar_type
 
 __all__ = ["bind_kernel", "unsupported_in"]
@@ -71,20 +74,35 @@ def unsupported_in(function: ast.Function, module: ast.Module | None = None) -> 
             if isinstance(statement, ast.Instruction):
                 forms, reason = find(statement.opcode)
                 if forms and module is not None:
-                    reason = _wrong_target(forms, module.target)
+                    reason = _wrong_target(statement.opcode, module.target)
                 if reason:
                     found.append(Unsupported(statement.opcode, reason, statement.line, each.name))
     return found
 
 
-def _wrong_target(forms: list[Form], target: str) -> str:
-    """Why a module for a target cannot have an opcode, "" if it can."""
-    targets = forms[0].instruction.targets
-    if not targets or target in targets:
+@cache
+def _wrong_target(opcode: str, target: str) -> str:
+    """Why a module for a target cannot have an opcode, which there is; "" if it can."""
+    forms, _ = find(opcode)
+    entry = forms[0].instruction
+    if target in entry.targets:
         return ""
-    only = " and ".join(targets)
-    section = forms[0].instruction.section
-    return f"exists on {only} only, and the module is for {target} (PTX ISA {section}). Try compiling for {targets[0]}"
+    if entry.targets:
+        where = f"exists on {' and '.join(entry.targets)} only"
+        return f"{where}, and the module is for {target} (PTX ISA {entry.section}). Try compiling for {entry.targets[0]}"
+    number = re.match(r"sm_(\d+)", target)
+    if number is None:
+        return ""
+    sm, first = int(number[1]), min(form.instruction.sm for form in forms)
+    if sm < first:
+        needs = f"needs sm_{first} or later, and the module is for {target} (PTX ISA {entry.section})"
+        return f"{needs}. Try compiling for sm_{first}"
+    try:  # a matrix instruction may be younger than others of its name
+        if entry.arch_rule is not None:
+            entry.arch_rule(forms[0].params, sm)
+    except NoFormError as problem:
+        return str(problem)
+    return ""
 
 
 def bind_kernel(module: ast.Module, name: str) -> Kernel:

@@ -23,7 +23,9 @@ Three kinds of body:
 
 from __future__ import annotations
 
+import difflib
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -241,7 +243,8 @@ def _find(opcode: str) -> tuple[list[Form], str]:
     known = set().union(*(_words(entry.pattern) for entry in entries))
     strange = [f".{token}" for token in tokens if token not in known]
     if strange:
-        return [], f"{base} is known, but not with {' '.join(strange)}"
+        nearest = " ".join(dict.fromkeys(f".{word}" for token in strange for word in _near_words(token[1:], known)))
+        return [], f"{base} is known, but not with {' '.join(strange)}" + (f"; nearest: {nearest}" if nearest else "")
     near = max(entries, key=lambda e: sum(token in _words(e.pattern) for token in tokens))
     return [], f"{base} is known, but not in this combination; nearest: {near.pattern.spell()}"
 
@@ -250,6 +253,17 @@ def _words(pattern: Pattern) -> set[str]:
     """Every modifier that a pattern can take."""
     words = {word for kind, word in pattern.parts if kind == "word"}
     return words.union(*(slot.words for slot in pattern.slots.values())) if pattern.slots else words
+
+
+def _near_words(token: str, known: set[str]) -> list[str]:
+    """Modifiers that look alike: of those that differ in numbers only, such as shapes, the nearest, else by their letters."""
+    alike = [word for word in sorted(known) if re.sub(r"\d+", "0", word) == re.sub(r"\d+", "0", token)]
+    own = [int(number) for number in re.findall(r"\d+", token)]
+
+    def distance(word: str) -> int:
+        return sum(abs(int(x) - y) for x, y in zip(re.findall(r"\d+", word), own, strict=True))
+
+    return sorted(alike, key=distance)[:4] if own and alike else difflib.get_close_matches(token, sorted(known), 4)
 
 
 def make_form(entry: Instruction, params: Params) -> Form:

@@ -12,7 +12,10 @@ from isa.errors import TcsimError
 from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
 from isa.tensor.rules import FAMILIES
 
-__all__ = ["FORMS", "MMA_FORMS", "SPARSE_FORMS", "WMMA_FORMS", "MmaForm", "NoFormError", "element_bits", "find_form"]
+__all__ = [
+    "FORMS", "MMA_FORMS", "SPARSE_FORMS", "WMMA_FORMS", "MmaForm", "NoFormError", "element_bits", "find_form",
+    "nearest_forms",
+]  # fmt: skip
 
 
 class NoFormError(TcsimError):
@@ -195,6 +198,19 @@ WMMA_FORMS = tuple(_wmma_forms())
 
 FORMS = {"mma": MMA_FORMS, "mma.sp": SPARSE_FORMS, "wmma": WMMA_FORMS}
 """Every form, by instruction."""
+
+
+def nearest_forms(form: MmaForm, sm: int, count: int = 4) -> str:
+    """A few forms of the same instruction that an architecture (10 * major + minor) has, those of the same types first."""
+
+    def likeness(other: MmaForm) -> tuple[int, int, int]:
+        same = sum(getattr(other, name) == getattr(form, name) for name in ("a", "b", "c", "d", "satfinite", "bit_operation"))
+        close = element_bits(form.a) * form.k - element_bits(other.a) * other.k
+        return same, int((other.m, other.n) == (form.m, form.n)), -abs(close)
+
+    there = [other for other in FORMS[form.instruction] if other.sm <= sm]
+    best = sorted(there, key=likeness, reverse=True)[:count]
+    return ", ".join(str(other) for other in best) or f"none, sm_{sm} has no {form.instruction}"
 
 
 def find_form(

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from isa.errors import TcsimError
 from isa.tensor.formats import FLOAT_FORMATS
-from isa.tensor.forms import MmaForm, NoFormError, element_bits
+from isa.tensor.forms import MmaForm, NoFormError, element_bits, nearest_forms
 from isa.tensor.fused import StepNumbers
 from isa.tensor.metadata import DEFINED_EVERYWHERE, metadata_layout, reading_lanes, valid_pairs
 from isa.tensor.mma_884 import Numbers884, mma_884
@@ -205,7 +205,9 @@ def make_plan(form: MmaForm, sm: int, ordered: bool = False) -> Plan:
     Raises :class:`~isa.tensor.rules.NoRuleError` or :class:`~isa.tensor.forms.NoFormError` where it does not exist.
     """
     if sm < form.sm:
-        raise NoFormError(f"{form} needs sm_{form.sm} or later, this is sm_{sm} (PTX ISA 9.7.14)")
+        raise NoFormError(
+            f"{form} needs sm_{form.sm} or later, this is sm_{sm} (PTX ISA 9.7.14); nearest there: {nearest_forms(form, sm)}"
+        )
     step_d = "f32" if "f32" in (form.c, form.d) else form.d
     instruction = "mma.m8n8k4" if form.is_884 else "mma.rounded" if form.rounding else form.instruction
     rule = find_rule(sm, instruction, form.family, step_d)
