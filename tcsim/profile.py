@@ -49,7 +49,8 @@ class InstructionProfile:
     ``l1_hits`` (of those) and ``wavefronts`` (passes over the shared-memory banks); 0 otherwise.
 
     ``text``: the instruction with its operands. ``live``: 32-bit registers of a thread that hold a value before it or get one
-    by it (of machine code as nvdisasm counts them; of PTX an estimate). ``interval``: cycles of its pipe that it takes.
+    by it (of machine code as nvdisasm counts them; of PTX an estimate). ``pipe``: where it is executed, as
+    Nsight Compute calls it (``fma``, ``tensor``; "" if it costs nothing); ``interval``: cycles of it that it takes.
     """
 
     pc: int
@@ -68,6 +69,7 @@ class InstructionProfile:
     wavefronts: int
     text: str = ""
     live: int = 0
+    pipe: str = ""
     interval: float = 0.0
 
     @property

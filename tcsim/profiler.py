@@ -10,13 +10,14 @@ from tcsim.code_source import CodeSource
 from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
 
     from isa.program import Program
     from tcsim.arch import Timing
+    from tcsim.arch.timing_spec import Pipe
     from tcsim.execute.cta import Geometry
     from tcsim.launch.launch import Launch
     from tcsim.launch.occupancy import Occupancy
@@ -108,7 +109,7 @@ class Profiler:
                 metrics=launch_metrics(timed, geometry, residency, arch, timing),
                 stalls=stall_totals(timed),
                 warp_cycles=timed.counters.warp_cycles,
-                instructions=_source_view(timed, source),
+                instructions=_source_view(timed, source, timing.chip.pipes),
                 timed=TIMED_MACHINE if program.control else TIMED_PTX,
                 notes=_notes(program, self.missing),
                 ptx=source.ptx,
@@ -138,7 +139,7 @@ def _notes(program: Program, missing: str) -> tuple[str, ...]:
     )
 
 
-def _source_view(run: TimedRun, source: CodeSource) -> tuple[InstructionProfile, ...]:
+def _source_view(run: TimedRun, source: CodeSource, pipes: Mapping[str, Pipe]) -> tuple[InstructionProfile, ...]:
     from tcsim.timing.hierarchy import L1_HITS, SECTORS, WAVEFRONTS
 
     program, counters, width = run.table.program, run.counters, len(STALL_REASONS)
@@ -147,6 +148,10 @@ def _source_view(run: TimedRun, source: CodeSource) -> tuple[InstructionProfile,
     for entry in run.table.entries:
         pc, loc = entry.pc, program.locs[entry.pc]
         stalls = counters.stalls[entry.row : entry.row + width]
+        pipe, interval = "", 0.0
+        if not entry.free:
+            cost = run.table.cost(pc)
+            pipe, interval = pipes[cost.pipe].metric, cost.busy / (1 + (entry.other != entry.pipe))
         rows.append(
             InstructionProfile(
                 pc=pc,
@@ -165,7 +170,8 @@ def _source_view(run: TimedRun, source: CodeSource) -> tuple[InstructionProfile,
                 wavefronts=events[pc][WAVEFRONTS],
                 text=source.text[pc] if pc < len(source.text) else program.opcodes[pc],
                 live=source.live[pc] if pc < len(source.live) else 0,
-                interval=0.0 if entry.free else run.table.cost(pc).busy / (1 + (entry.other != entry.pipe)),
+                pipe=pipe,
+                interval=interval,
             )
         )
     return tuple(rows)

@@ -115,12 +115,14 @@ class Timeline(SilentObserver):
     def tracks(self, profile: LaunchProfile) -> list[Track]:
         """The timeline of the launch that was observed, whose profile tells the instructions' names."""
         names = {i.pc: i.opcode for i in profile.instructions}
+        takes = {i.pc: (i.pipe, max(1, round(i.interval))) for i in profile.instructions if i.pipe}
         out: list[Track] = []
         for sm in sorted({place.sm for _, place, _ in self._issues} | {sm for sm, _ in self._ctas}):
             out += self._cta_tracks(sm)
+            out.append(self._barrier_track(sm))
             parts = sorted({place.sub_partition for _, place, _ in self._issues if place.sm == sm})
             for part in parts:
-                out += self._part_tracks(sm, part, names)
+                out += self._part_tracks(sm, part, names, takes)
         return [track for track in out if track.slices]
 
     def _cta_tracks(self, sm: int) -> Iterator[Track]:
@@ -133,21 +135,31 @@ class Timeline(SilentObserver):
                 _fit(slots, f"SM {sm}", "CTA slot", inside)
         yield from slots
 
-    def _part_tracks(self, sm: int, part: int, names: dict[int, str]) -> Iterator[Track]:
+    def _barrier_track(self, sm: int) -> Track:
+        """When barriers opened, and for which CTA."""
+        opened = sorted({(cycle, place.cta) for cycle, place in self._barriers if place.sm == sm})
+        return Track(f"SM {sm}", "barriers", [Slice(cycle, cycle, f"barrier of CTA {cta} opens") for cycle, cta in opened])
+
+    def _part_tracks(
+        self, sm: int, part: int, names: dict[int, str], takes: dict[int, tuple[str, int]]
+    ) -> Iterator[Track]:
         group = f"SM {sm} sub-partition {part}"
 
         def here(place: Place) -> bool:
             return place.sm == sm and place.sub_partition == part
 
-        issue, tensor = Track(group, "issue"), Track(group, "tensor core")
+        issue = Track(group, "issue")
+        pipes: dict[str, list[Track]] = {}
         for cycle, place, pc in sorted(self._issues):
             if here(place):
                 name = names.get(pc, f"pc {pc}")
                 issue.slices.append(Slice(cycle, cycle + 1, f"{name}  (CTA {place.cta} warp {place.warp})", pc))
-                if _is_matrix(name):
-                    tensor.slices.append(Slice(cycle, cycle + 1, name, pc))
+                if pc in takes:  # what costs nothing has no pipe
+                    pipe, cycles = takes[pc]
+                    _execute(pipes.setdefault(pipe, []), group, pipe, Slice(cycle, cycle + cycles, name, pc))
         yield _disjoint(issue)
-        yield _disjoint(tensor)
+        for pipe in sorted(pipes, key=lambda name: (name != "tensor", name)):
+            yield from pipes[pipe]
         memory: list[Track] = []
         port = Track(group, "shared-memory port")
         copies: list[Track] = []
@@ -207,8 +219,24 @@ class Timeline(SilentObserver):
         return sum(len(track.slices) for track in tracks)
 
 
-def _is_matrix(name: str) -> bool:
-    return name.startswith(("mma", "wmma.mma", "wgmma.mma", "HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA"))
+def _execute(slots: list[Track], group: str, pipe: str, event: Slice) -> None:
+    """Put an instruction where its pipe executes it: in one that is free, or else behind what that is busy with."""
+    halves = _HALVES.get(pipe, 1)
+    for slot in slots:
+        if slot.slices[-1].end <= event.start:
+            slot.slices.append(event)
+            return
+    if len(slots) < halves:
+        name = _PIPES.get(pipe, f"{pipe} pipe")
+        slots.append(Track(group, name if halves == 1 else f"{name} {len(slots)}", [event]))
+        return
+    slot = min(slots, key=lambda track: track.slices[-1].end)
+    begin = slot.slices[-1].end
+    slot.slices.append(event._replace(start=begin, end=begin + event.end - event.start))
+
+
+_HALVES = {"fma": 2}  # fmaheavy and fmalite
+_PIPES = {"tensor": "tensor core"}
 
 
 def _fit(slots: list[Track], group: str, name: str, event: Slice) -> None:

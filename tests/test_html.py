@@ -180,13 +180,29 @@ def test_png_is_the_picture(observed: Any, monkeypatch: pytest.MonkeyPatch) -> N
 def test_tracks_are_disjoint_and_inside_the_window(observed: Any) -> None:
     _, tracks, timeline = observed
     names = {track.name for track in tracks}
-    assert {"issue", "shared-memory port", "CTA slot 0", "CTA 0 warp 0", "memory in flight 0"} <= names
+    assert {"issue", "alu pipe", "lsu pipe", "shared-memory port", "CTA slot 0", "CTA 0 warp 0"} <= names
+    assert {"memory in flight 0"} <= names
     assert {track.group for track in tracks} == {"SM 0", *(f"SM 0 sub-partition {n}" for n in range(4))}
     for track in tracks:
         for one, two in zip(track.slices, track.slices[1:], strict=False):
             assert one.end <= two.start
         assert track.slices[0].end > 3000 and track.slices[-1].start < 6000
     assert timeline.dropped == 0
+
+
+def test_pipes_execute_one_instruction_after_another() -> None:
+    """A matrix product of a warpgroup starts when the tensor core has finished the one before it."""
+    from tcsim.timing.observer import Place
+
+    timeline = Timeline()
+    for cycle in (10, 12, 100):
+        timeline.issue(cycle, Place(0, 1, 0, 1), 0)
+    timeline.barrier(50, [Place(0, 1, 3, 1), Place(0, 2, 3, 2)])
+    product = replace(made().instructions[0], opcode="HGMMA.64x128x16.F32", pipe="tensor", interval=64.0)
+    tracks = {track.name: track for track in timeline.tracks(made(instructions=(product,)))}
+    assert [(s.start, s.end) for s in tracks["tensor core"].slices] == [(10, 74), (74, 138), (138, 202)]
+    assert [s.start for s in tracks["issue"].slices] == [10, 12, 100]
+    assert [s.name for s in tracks["barriers"].slices] == ["barrier of CTA 3 opens"]
 
 
 def test_perfetto_file(observed: Any, tmp_path: Path) -> None:
