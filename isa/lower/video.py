@@ -56,8 +56,6 @@ def plain_operands(node: ast.Instruction, error: Error) -> ast.Instruction:
         strange = next((s for s in suffixes if s not in _PARTS), None)
         if strange is not None or (base == "vmad" and suffixes[0]):
             raise error(f".{strange or suffixes[0]} is no selector for this operand: .b0 to .b3, .h0, .h1", node)
-        if suffixes[0] == "h1":
-            raise error("what ptxas makes of a result in .h1 is not what the PTX ISA says, and is not supported", node)
         if base == "vmad" and ".po" in node.opcode and any(signs):
             raise error(".po excludes negated operands", node)
         first = (signs[1] != signs[2]) + 2 * signs[3] if base == "vmad" else _PARTS[suffixes[0]]
