@@ -91,7 +91,8 @@ ASYNC = """
     bar.sync 0;
     @p mbarrier.arrive.expect_tx.shared.b64 _, [%r1], 512;
     red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 [%r4], 0x1ffffffff, [%r1];
-    red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.max.s32 [%r4], -5, [%r1];
+    cvt.u64.u32 %rd2, %r1; cvta.shared.u64 %rd2, %rd2; cvt.u64.u32 %rd3, %r4; cvta.shared.u64 %rd3, %rd3;
+    red.async.relaxed.cluster.mbarrier::complete_tx::bytes.max.s32 [%rd3], -5, [%rd2];
     red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.xor.b32 [%r4], 12, [%r1];
 again:
     mbarrier.try_wait.parity.shared.b64 p, [%r1], 0;

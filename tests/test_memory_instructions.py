@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tcsim
+from isa.errors import PtxError
 from tcsim.errors import KernelFault
 from tests.kernels import kernel, run
 
@@ -259,11 +260,11 @@ def test_copies_that_fill_with_zeros() -> None:
 
 
 def test_bad_copy_sizes() -> None:
+    declarations = ".shared .align 16 .b8 buffer[512];"
+    with pytest.raises(PtxError, match="size must be 16, as a constant"):
+        run("mov.u32 %r1, buffer; cp.async.cg.shared.global [%r1], [pin], 8;", declarations=declarations)
     with pytest.raises(KernelFault, match="BAD OPERAND"):
-        run(
-            "mov.u32 %r1, buffer; cp.async.cg.shared.global [%r1], [pin], 8;",
-            declarations=".shared .align 16 .b8 buffer[512];",
-        )
+        run("mov.u32 %r1, buffer; cp.async.cg.shared.global [%r1], [pin], 16, 17;", declarations=declarations)
 
 
 def test_shared_memory_is_fresh_for_every_cta() -> None:

@@ -19,6 +19,7 @@ import isa.instructions  # noqa: F401  (fills the registry)
 import tcsim
 from isa.errors import PtxError
 from isa.instructions import cache_hints
+from isa.instructions.oob import is_filled
 from isa.lower.video import plain_operands
 from isa.ptx import Immediate
 from isa.spec import find
@@ -27,8 +28,8 @@ from tests.ptx_text import instruction
 FOLDER = Path(__file__).parent / "data" / "forms"
 RECORDED: dict[str, Any] = json.loads(lzma.decompress((FOLDER / "h200.json.xz").read_bytes()))
 with np.load(FOLDER / "inputs.npz") as _inputs:
-    WORDS, SLOTS = _inputs["words"], _inputs["slots"]
-EVERY = 1 if os.environ.get("TCSIM_ALL_FORMS") else 12
+    WORDS, SLOTS, HALVES = _inputs["words"], _inputs["slots"], _inputs["halves"]
+EVERY = 1 if os.environ.get("TCSIM_ALL_FORMS") else 24
 
 
 def digest(results: NDArray[Any]) -> str:
@@ -52,6 +53,32 @@ def test_video(text: str) -> None:
     with np.errstate(over="ignore"):
         got = [function(a, b, c, *selectors, **modifiers) for (a, b), c in zip(WORDS[:, :2], third, strict=True)]
     assert digest(np.array(got)) == RECORDED["video"][text]
+
+
+@pytest.mark.parametrize("text", list(RECORDED["beyond"]))
+def test_beyond_the_isa(text: str) -> None:
+    opcode, _, flag = text.partition(" ")
+    form = find(opcode)[0][0]
+    function = form.instruction.function
+    assert function is not None
+    names = [p.name for p in inspect.signature(function).parameters.values() if p.kind == p.KEYWORD_ONLY]
+    modifiers = {name: form.params[name] for name in names}
+    a, b, c, last = HALVES.T
+    if opcode.startswith("fma"):
+        rows = zip(*(column.astype(np.uint16) if opcode.endswith("f16") else column for column in (a, b, c)), strict=True)
+    else:
+        carries = c >= last if flag == "borrow" else c.astype(np.uint64) + last > 0xFFFFFFFF
+        signed = [column.astype(np.int32) for column in (a, b, c)]
+        rows = zip(*signed[: 3 if opcode.startswith("madc") else 2], (bool(x) for x in carries), strict=True)
+    got = np.array([int(function(*row, **modifiers)) & 0xFFFFFFFF for row in rows], np.uint32)
+    assert digest(got) == RECORDED["beyond"][text]
+
+
+@pytest.mark.parametrize("opcode", [opcode for opcode in RECORDED["oob"] if "sat" not in opcode])
+def test_what_stands_for_out_of_bounds(opcode: str) -> None:
+    filled = [0x7FF7, 0xFFF7]
+    assert RECORDED["oob"][opcode] == [filled, filled, []]
+    assert all(is_filled(np.uint16(word)) == (word in filled) for word in range(1 << 16))
 
 
 BITS = {"f16": 16, "bf16": 16, "f16x2": 32, "bf16x2": 32}

@@ -25,6 +25,7 @@ _COMMON: dict[str, Any] = {
     "cop": ("ca", "cg"),
     "shared": ("shared", "shared::cta"),
     "prefetch": optional("L2::64B", "L2::128B", "L2::256B"),
+    "immediates": lambda p: {"size": (16,) if p["cop"] == "cg" else (4, 8, 16)},
 }
 
 _HINTED = "cp.async.{cop}.{shared}.global.{hint}{prefetch} [dst:b8], [src:b8], "

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from isa.arith.lane import lane
 from isa.instructions.atomic import COMBINE
 from isa.instructions.memory import read, write
-from isa.machine import SHARED, locate
+from isa.machine import OUT_OF_BOUNDS, SHARED, SPACES, fault, in_shared, locate
 from isa.mbarrier import complete_tx
 from isa.spec import flag, instruction, optional
 
@@ -18,15 +19,34 @@ _ONE = np.uint32(1)
 _BYTES = {f"{kind}{bits}": bits // 8 for kind in "busf" for bits in (32, 64)}
 _COUNT = {"": 1, "v2": 2, "v4": 4}
 _SIGNAL = ("mbarrier::complete_tx::bytes",)
+_SPACE = optional("shared", "shared::cta", "shared::cluster")
+"""The PTX ISA has ``shared::cluster`` and generic addresses; ptxas 13.0 takes the others, too, and makes the same of them."""
+
+
+@lane
+def _target(ctx, space, address, size, number):
+    """Host address of what a lane's store or signal goes to, which is in shared memory, or 0 after recording a fault."""
+    if not in_shared(space, address):
+        fault(ctx, OUT_OF_BOUNDS, number, SHARED, address, size)
+        return np.int64(0)
+    return locate(ctx, space, address, size, number)
+
+
+_ABSENT = (
+    "without .mbarrier::complete_tx::bytes there is only st.async.mmio, of sm_100 (PTX ISA 9.7.9.12); for earlier targets "
+    "ptxas 13.0 accepts it and stores nothing"
+)
 
 
 def _fits(params):
+    if not params["done"]:
+        return _ABSENT
     wide = _COUNT[str(params["vec"])] * _BYTES[str(params["t"])] > 16
     return f".{params['vec']}.{params['t']} is wider than 16 bytes (PTX ISA 9.7.9.12)" if wide else None
 
 
 @instruction(
-    "st.async{weak}.{space}.{done}{vec}.{t} [a], b*vec, [c]",
+    "st.async{weak}{space}{done}{vec}.{t} [a], b*vec, [c]",
     body="warp",
     timing="st_async",
     section="9.7.9.12",
@@ -35,21 +55,21 @@ def _fits(params):
     ptx="8.1",
     valid=_fits,
     weak=flag("weak"),
-    space=("shared::cluster",),
-    done=_SIGNAL,
+    space=_SPACE,
+    done=optional(*_SIGNAL),
     vec=optional("v2", "v4"),
     t=("b32", "b64", "u32", "u64", "s32", "s64", "f32", "f64"),
 )
-def st_async(a, b, c, mask, ctx, *, vec, t):
+def st_async(a, b, c, mask, ctx, *, space, vec, t):
     """Store to the shared memory of a CTA of the cluster, and tell an mbarrier there how many bytes have come."""
     size = _BYTES[t]
     count = _COUNT[vec]
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
-            host = locate(ctx, SHARED, a[number], size * count, number)
+            host = _target(ctx, SPACES[space], a[number], size * count, number)
             if host == 0:
                 return 1
-            barrier = locate(ctx, SHARED, c[number], 8, number)
+            barrier = _target(ctx, SPACES[space], c[number], 8, number)
             if barrier == 0:
                 return 1
             for index in range(count):
@@ -79,7 +99,7 @@ def _combines(params):
 
 
 @instruction(
-    "red.async.relaxed.cluster.{space}.{done}.{op}.{t} [a], b, [c]",
+    "red.async.relaxed.cluster{space}.{done}.{op}.{t} [a], b, [c]",
     body="warp",
     timing="st_async",
     section="9.7.13.5",
@@ -87,20 +107,20 @@ def _combines(params):
     sm=90,
     ptx="8.1",
     valid=_combines,
-    space=("shared::cluster",),
+    space=_SPACE,
     done=_SIGNAL,
     op=tuple(_OPERATIONS),
     t=("u32", "s32", "u64", "s64", "b32"),
 )
-def red_async(a, b, c, mask, ctx, *, op, t):
+def red_async(a, b, c, mask, ctx, *, space, op, t):
     """Combine a value with memory of a CTA of the cluster, and tell an mbarrier there how many bytes have come."""
     size = _BYTES[t]
     for number in range(32):
         if (mask >> np.uint32(number)) & _ONE:
-            host = locate(ctx, SHARED, a[number], size, number)
+            host = _target(ctx, SPACES[space], a[number], size, number)
             if host == 0:
                 return 1
-            barrier = locate(ctx, SHARED, c[number], 8, number)
+            barrier = _target(ctx, SPACES[space], c[number], 8, number)
             if barrier == 0:
                 return 1
             write(host, COMBINE[op, t](read(host, size), b[number]), size)

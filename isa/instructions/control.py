@@ -268,6 +268,7 @@ def griddepcontrol() -> None:
     ptx="8.0",
     sm=90,
     action=("inc", "dec"),
+    immediates=lambda p: {"count": range(24, 257, 8)},
 )
 def setmaxnreg() -> None:
     """Give registers of the warpgroup back to the CTA, or take some of them. (Values do not depend on how many there are.)"""

@@ -123,7 +123,8 @@ def _shape_mismatch(form: Form, spec: ResolvedOperand, operand: ast.Operand) -> 
         allowed = form.instruction.immediates(form.params).get(spec.name, ())
         if allowed and not _is_allowed(operand, allowed, spec):
             if isinstance(allowed, range):
-                return f"operand {spec.name} must be a constant"
+                limits = f" from {allowed[0]} to {allowed[-1]}, a multiple of {allowed.step}" if allowed.step > 1 else ""
+                return f"operand {spec.name} must be a constant{limits}"
             return f"operand {spec.name} must be {' or '.join(map(str, allowed))}" + (
                 ", or a predicate" if spec.type.kind == "p" else ", as a constant"
             )

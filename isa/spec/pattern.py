@@ -11,7 +11,7 @@ A template is written nearly as the PTX ISA writes it::
 nothing. The alternatives are given with the template: a tuple of words, or :func:`flag`.
 
 Modifiers match as a *set*: compilers vary their order (``ldmatrix...m8n8.x4`` and ``.x4.m8n8``). Only types come in the
-order of the template (the two of ``cvt``, the four of ``mma``).
+order of the template (the two of ``cvt``, the four of ``mma``), and state spaces (from where to where ``cp.async`` copies).
 
 Operands: ``name[:type][*count]``. The type is a type name or a slot; left out, it is the last type of the opcode. ``*count``
 makes it a vector of that many registers (a number or a slot such as ``v2``). ``[a]`` is an address, ``[a, c*n]`` one with a
@@ -31,6 +31,7 @@ from isa.types import SCALAR_TYPES
 __all__ = ["OperandSpec", "Pattern", "Slot", "flag", "optional", "parse_pattern"]
 
 DESTINATIONS = frozenset({"d", "d2", "p", "q"})
+STATE_SPACES = frozenset({"global", "local", "shared", "shared::cta", "shared::cluster", "param", "const"})
 
 
 class Slot(Struct, frozen=True):
@@ -79,6 +80,8 @@ class Pattern(Struct, frozen=True):
         for token in tokens:
             for index, (kind, name, words) in enumerate(left):
                 if token in words:
+                    if token in STATE_SPACES and any(k != "opt" and STATE_SPACES.issuperset(w) for k, _, w in left[:index]):
+                        return None  # from there to here, not from here to there
                     if kind != "word":
                         found[name] = True if self.slots[name].is_flag else token
                     del left[index]

@@ -34,6 +34,10 @@ __all__ = [
 
 _FOLDER = Path(__file__).parent
 
+_RECORDED_FORMS = ("beyond", "oob", "video", "video_simd")
+"""The modules of :mod:`isa.instructions` whose forms tests/data/forms records."""
+_RECORDED_SOURCE = "tests/data/forms: results of an H200, driver 580.159.04"
+
 STATES = ("hardware", "published", "specification", "hypothesis", "refused")
 
 _ISA = tomllib.loads((_FOLDER / "ptx_isa.toml").read_text())
@@ -141,6 +145,8 @@ def state_of_form(form: Form) -> State:
         if "rs" in form.name.split("."):
             return State("hypothesis", "PTX ISA; how random bits meet subnormal results, and pairs of operands, is a guess")
         return State("specification", f"PTX ISA {entry.section}; no hardware of sm_{entry.sm} was recorded")
+    if _chapter(entry) in _RECORDED_FORMS:
+        return State("hardware", _RECORDED_SOURCE)
     if frozenset(form.name.split(".")) in evidence.opcodes:
         return State("hardware", evidence.kernels_source)
     return State("specification", f"PTX ISA {entry.section}; no recording of this form alone")
@@ -151,6 +157,8 @@ def state_of_instruction(entry: Instruction) -> State:
     evidence = _evidence()
     if _chapter(entry) in SCALAR_CHAPTERS:
         return state_of_form(next(forms_of(entry)))
+    if _chapter(entry) in _RECORDED_FORMS:
+        return State("hardware", _RECORDED_SOURCE)
     if _chapter(entry) == "scaled_matrix":
         return State("published", "the rules of sm_120 in isa/tensor/rules.py; tcsim isa show prints them")
     count = sum(_matches(entry, opcode) for opcode in evidence.opcodes)

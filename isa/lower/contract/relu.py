@@ -43,6 +43,8 @@ def _fuse(s: Simplifier, index: int, maximum: Instr, at: int, inner: Instr, op: 
     outer = op_of(maximum.form)
     if op.type != outer.type or op.base not in ("add", "sub", "mul", "fma", "fused_multiply_add"):
         return
+    if "oob" in op.words or op.rounding not in ("", "rn"):
+        return
     if (op.ftz == outer.ftz and not op.sat) or (op.base == "mul" and _is_copy(s, inner, op)):
         return
     kept: dict[str, Arg] = {name: s.saver.keep(inner.args[name], at, index) for name in op.sources}

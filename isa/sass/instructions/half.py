@@ -12,6 +12,7 @@ from isa.arith.float32 import add_f32_rn, sat_f32
 from isa.arith.packed import high, low, pack
 from isa.arith.primitives import f16_bits_to_f32
 from isa.instructions.comparison import comparable_f16, flushed_f16
+from isa.instructions.oob import FMA_OOB
 from isa.instructions.tables import function_of
 from isa.sass.instructions.floating import BOOLEAN, CMP, COMPARE
 from isa.sass.instructions.integer import COMBINE
@@ -28,6 +29,7 @@ def _pairs(stem, kinds=("", "BF16_V2")):
 
 
 ADD, MUL, FMA, RELU, CANON = (_pairs(op) for op in ("add", "mul", "fma", "relu", "canon"))
+OOB = {"": FMA_OOB["f16x2"], "BF16_V2": FMA_OOB["bf16x2"]}
 FTZ, SAT, MUL_FTZ, FMA_FTZ = (_pairs(op, ("",)) for op in ("ftz", "sat", "mul_ftz", "fma_ftz"))
 
 
@@ -70,6 +72,15 @@ def hmul2(a, b, *, bf, ftz, sat):
 def hfma2(a, b, c, *, bf, ftz, sat, relu):
     """``a * b + c`` of pairs, rounded once. With zero factors it moves a constant."""
     r = FMA_FTZ[bf](a, b, c) if ftz else FMA[bf](a, b, c)
+    if relu:
+        r = RELU[bf](r)
+    return SAT[bf](r) if sat else r
+
+
+@machine("HFMA2{bf}.OOB{sat}{relu} d, a, b, c", pipe="fma", operands=_halves, bf=_BF, sat=flag("SAT"), relu=flag("RELU"))
+def hfma2_oob(a, b, c, *, bf, sat, relu):
+    """``a * b + c`` of pairs, rounded once; +0 where ``a`` or ``b`` is what tensor copies fill in."""
+    r = OOB[bf](a, b, c)
     if relu:
         r = RELU[bf](r)
     return SAT[bf](r) if sat else r
