@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.kernels import run
+import tcsim
+from tests.kernels import kernel, run
 
 LANES = np.arange(32)
 u32 = st.integers(0, 2**32 - 1)
@@ -110,6 +111,26 @@ def test_redux(data: list[int]) -> None:
     for form, answer in want.items():
         got = run(load + f"redux.sync.{form} result, %r1, -1;", data=words)
         np.testing.assert_array_equal(got, answer & 0xFFFFFFFF, err_msg=form)
+
+
+@pytest.mark.parametrize(
+    ("form", "special", "answer"),
+    [
+        ("max", (), 30.0), ("min", (), -31.0), ("max.abs", (), 31.0), ("max", (np.nan,), 30.0), ("max.NaN", (np.nan,), np.nan),
+        ("min.abs.NaN", (), 0.0), ("max.abs", (-np.inf, np.nan), np.inf), ("min", (np.nan,) * 32, np.nan),
+    ],
+)  # fmt: skip
+def test_redux_of_floats(form: str, special: tuple[float, ...], answer: float) -> None:
+    values = np.arange(32, dtype=np.float32) * np.where(np.arange(32) % 2, -1, 1).astype(np.float32)
+    values[: len(special)] = special
+    load = "mul.wide.u32 %rd5, lane, 4; add.s64 %rd5, %rd5, pin; ld.global.f32 %f1, [%rd5];"
+    text = kernel(load + f"redux.sync.{form}.f32 %f2, %f1, -1; mov.b32 result, %f2;", target="sm_100a")
+    with tcsim.Device("b200"):
+        out = tcsim.zeros(32, np.uint32)
+        tcsim.RawModule(code=text).get_function("k")((1,), (32,), (out, tcsim.asarray(values)))
+        got = tcsim.asnumpy(out)
+    want = 0x7FFFFFFF if np.isnan(answer) else int(np.float32(answer).view(np.uint32))
+    np.testing.assert_array_equal(got, want)
 
 
 def test_elect_one() -> None:

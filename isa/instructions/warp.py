@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from isa.arith.compare import max_f32, max_nan_f32, min_f32, min_nan_f32
 from isa.arith.lane import lane
-from isa.spec import instruction
+from isa.arith.primitives import bits_f32, f32_bits
+from isa.spec import flag, instruction
 
 _ONE = np.uint32(1)
 
@@ -218,6 +220,42 @@ def redux(d, a, mask, *, op, t):
     for number in range(32):
         d[number] = total
     return 0
+
+
+@instruction(
+    "redux.sync.{op}{abs}{nan}.f32 d:f32, a:f32, membermask:b32",
+    body="warp",
+    timing="redux",
+    section="9.7.13.11",
+    sm=100,
+    ptx="8.6",
+    targets=("sm_100a", "sm_100f", "sm_103a", "sm_103f"),
+    collective="membermask",
+    op=("min", "max"),
+    abs=flag("abs"),
+    nan=flag("NaN"),
+)
+def redux_f32(d, a, mask, *, op, abs, nan):
+    """The least or greatest of the members' values, or of their magnitudes; every member gets the result.
+
+    NaNs yield to numbers, with ``.NaN`` they prevail; a NaN result is 0x7FFFFFFF.
+    """
+    started = False
+    total = np.float32(0)
+    for number in range(32):
+        if has(mask, number):
+            value = bits_f32(a[number] & np.uint32(0x7FFFFFFF)) if abs else bits_f32(a[number])
+            if not started:
+                total = value
+                started = True
+            total = _LEAST[nan](total, value) if op == "min" else _GREATEST[nan](total, value)
+    for number in range(32):
+        d[number] = f32_bits(total)
+    return 0
+
+
+_LEAST = {False: min_f32, True: min_nan_f32}
+_GREATEST = {False: max_f32, True: max_nan_f32}
 
 
 @instruction("activemask.b32 d", body="warp", timing="vote", section="9.7.13.10", sm=30, ptx="6.2")
