@@ -5,8 +5,8 @@ Left out is what ptxas 13.0 changes the value of, so that machine code rightly d
 comes out of a float64 operation on several depends on the order of its operands, and a float32 NaN stays as it is where two
 negations cancel; so floats do not become integers bit by bit, and :func:`same` takes NaNs as equal); products and sums that
 may be contracted (:mod:`tests.test_contract_fuzz`); ``rcp.approx`` of ``rcp.approx``, which it drops; ``cvt.f32.u32`` of
-``abs.s32``, which becomes a signed conversion; ``shr.s16`` by a negated truth value and ``mad.hi`` in loops that it unrolls,
-and ``lop3`` with equal operands, which it gets wrong; and ``lg2.approx`` of a number that it knows, which it computes itself.
+``abs.s32``, which becomes a signed conversion; and ``shr.s16`` by a negated truth value, ``mad.hi`` in loops that it unrolls
+and ``lop3`` with equal operands, which it gets wrong.
 (:mod:`tests.test_scalar_hardware` checks instructions one by one.)
 """
 

@@ -10,6 +10,7 @@ from isa.lower.contract import contract, finish
 from isa.lower.contract.folding import fold
 from isa.lower.contract.loops import mark_nounroll
 from isa.lower.contract.reciprocals import invert_powers
+from isa.lower.contract.repeated import merge_repeated
 from isa.lower.emit import emit
 from isa.lower.ir import Kernel
 from isa.lower.link import link
@@ -24,6 +25,7 @@ def prepare(module: ast.Module, kernel: str, notes: list[str] | None = None) -> 
     bound = bind_kernel(module, kernel)
     if "debug" not in module.target_options:  # ptxas does not optimise what is compiled for debugging
         fold(bound)
+        merge_repeated(bound)
         mark_nounroll(bound, module, kernel)
         guesses = invert_powers(bound)
         if notes is not None:

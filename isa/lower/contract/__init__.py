@@ -15,8 +15,8 @@ program, and so does this package:
     sums that fuse in some copies of an unrolled loop only: undecidable here, so reported;
 ``rewrite``
     the program afterwards;
-``folding`` (with ``simplifier``, ``selects``, ``modifiers``, ``units``), ``reciprocals``
-    simplifications before that which change values;
+``folding`` (with ``simplifier``, ``selects``, ``modifiers``, ``units``), ``reciprocals``, ``repeated``
+    simplifications before that which change values, or what products are used for;
 ``scaling``, ``relu``
     and after it.
 
@@ -72,8 +72,9 @@ def decide(kernel: Kernel) -> Decision:
     choose(instructions, candidates)
     undecided: dict[int, str] = {}
     if candidates.products:
-        if sinking.moved:
-            other = find_products(instructions, analysis, Sinking())
+        most = find_sinking(instructions, analysis, most=True)
+        for others in (Sinking(), most) if sinking.moved else (most,) if most.moved else ():
+            other = find_products(instructions, analysis, others)
             choose(instructions, other)
             _differences(candidates, other, undecided, "ptxas may compute it again where it is used")
             for total in candidates.sums:

@@ -42,8 +42,10 @@ _FLOATS = {"f32": ("<f", "<I", 2.0**-126), "f64": ("<d", "<Q", 2.0**-1022)}
 
 def fold(op: Op, sources: list[int]) -> int | None:
     """The bits of an instruction's result for constant sources, or None if that is not worked out here."""
+    if op.base == "cvt":
+        return _convert(op, sources[0])
     if op.type in _FLOATS:
-        return _fold_float(op, sources) if op.base in _ARITHMETIC else None
+        return _fold_float(op, sources) if op.base in _ARITHMETIC else _turn_sign(op, sources)
     width = 1 if op.type == "pred" else int(op.type[1:]) if op.type[1:].isdigit() else 0
     if not width or op.type[0] not in "usbp":
         return None
@@ -58,9 +60,50 @@ def fold(op: Op, sources: list[int]) -> int | None:
         return ~values[0] & mask
     if op.base in _ARITHMETIC and len(values) == 2 and op.words.isdisjoint(("hi", "wide", "sat", "cc")):
         return int(_ARITHMETIC[op.base](values[0], values[1])) & mask
-    if op.base == "shl" and values[1] < width:
-        return values[0] << values[1] & mask
+    if op.base in ("shl", "shr") and sources[1] < width:
+        return (values[0] << sources[1] if op.base == "shl" else values[0] >> sources[1]) & mask
+    if op.base in ("min", "max") and len(values) == 2 and op.type[0] in "us" and "relu" not in op.words:
+        return (min if op.base == "min" else max)(values[0], values[1]) & mask
+    if op.base == "mad" and "lo" in op.words and op.words.isdisjoint(("sat", "cc")):
+        return (values[0] * values[1] + values[2]) & mask
     return None
+
+
+_INTEGERS = {f"{sign}{width}": (sign == "s", width) for sign in "us" for width in (8, 16, 32)}
+
+
+def _convert(op: Op, source: int) -> int | None:
+    """To float32, from integers of at most 32 bits and from float64 rounded to nearest, from float16 exactly."""
+    if len(op.types) != 2 or op.types[0] != "f32" or op.sat:
+        return None
+    code, _integer, least = _FLOATS["f32"]
+    if op.type in _INTEGERS and op.rounding == "rn":
+        signed, width = _INTEGERS[op.type]
+        number = float(_signed(source, width) if signed else source & ((1 << width) - 1))
+    elif op.type == "f64" and op.rounding == "rn":
+        number = struct.unpack("<d", struct.pack("<Q", source & ((1 << 64) - 1)))[0]
+    elif op.type == "f16" and not op.rounding:
+        number = struct.unpack("<e", struct.pack("<H", source & 0xFFFF))[0]
+    else:
+        return None
+    try:
+        bits = struct.pack(code, number)
+    except OverflowError:
+        return None
+    rounded = struct.unpack(code, bits)[0]
+    if not math.isfinite(rounded) or 0 < abs(rounded) < least:
+        return None
+    return int.from_bytes(bits, "little")
+
+
+def _turn_sign(op: Op, sources: list[int]) -> int | None:
+    """``neg`` and ``abs`` of normal numbers and zeros."""
+    sign = _SIGN[op.type]
+    code, integer, least = _FLOATS[op.type]
+    number = abs(struct.unpack(code, struct.pack(integer, sources[0] & (2 * sign - 1)))[0])
+    if op.base not in ("neg", "abs") or not math.isfinite(number) or 0 < number < least:
+        return None
+    return sources[0] ^ sign if op.base == "neg" else sources[0] & ~sign
 
 
 def _signed(value: int, width: int) -> int:

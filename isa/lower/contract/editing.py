@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 from isa.lower.cfg import build_blocks
 from isa.lower.contract.opcodes import op_of
@@ -72,10 +72,33 @@ class Definitions:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
+        self.blocks = build_blocks(kernel.instructions)
+        self.starts = [block.start for block in self.blocks]
         self.writes: dict[int, list[int]] = {}
         for index, instr in enumerate(kernel.instructions):
             for register in instr.destinations():
                 self.writes.setdefault(register.index, []).append(index)
+
+    def reaching(self, arg: Arg, at: int) -> int | None:
+        """The unguarded instruction whose value of a register instruction ``at`` reads on every way to it, if there is one: the
+        last that writes the register in the same block, or where the way here is straight, in the one before."""
+        if not isinstance(arg, VReg) or arg.index not in self.writes:
+            return None
+        writes = self.writes[arg.index]
+        block = bisect_right(self.starts, at) - 1
+        seen: set[int] = set()
+        while block not in seen:
+            seen.add(block)
+            place = bisect_left(writes, at) - 1
+            if place >= 0 and writes[place] >= self.blocks[block].start:
+                found = writes[place]
+                return found if self.kernel.instructions[found].guard is None else None
+            before = self.blocks[block].predecessors
+            if len(before) != 1:
+                return None
+            block = before[0]
+            at = self.blocks[block].end
+        return None
 
     def only(self, arg: Arg) -> int | None:
         """The instruction that gives an operand its value, if it is a register that one unguarded instruction writes."""
@@ -113,7 +136,7 @@ class Saver:
 
     def __init__(self, definitions: Definitions, editor: Editor) -> None:
         self.kernel, self.definitions, self.editor = definitions.kernel, definitions, editor
-        self.starts = [block.start for block in build_blocks(self.kernel.instructions)]
+        self.starts = definitions.starts
         self.saved: dict[tuple[int, int], VReg] = {}
 
     def keep(self, arg: Arg, source: int, at: int) -> Arg:

@@ -109,13 +109,13 @@ def _step(s: Simplifier, index: int) -> bool:
 
 
 def _divide(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
-    made = s.made_by(instr.args["b"])
+    made = s.made_by(instr.args["b"], index)
     tail = "ftz.f32" if op.ftz else "f32"
     if "approx" in op.words and op.ftz and made is not None and _is_bare_reciprocal(made[2]):
         operand = s.saver.keep(made[1].args["a"], made[0], index)
         s.put(index, "mul.ftz.f32", {"d": instr.args["d"], "a": instr.args["a"], "b": operand})
         return True
-    divisor = s.constant(instr.args["b"])
+    divisor = s.constant(instr.args["b"], index)
     found = None if divisor is None else reciprocal(divisor, tiny=not op.ftz, huge="full" in op.words)
     if found is None:
         return False
@@ -128,14 +128,14 @@ def _divide(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
 
 
 def _unit(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
-    bits = s.constant(instr.args["a"])
+    bits = s.constant(instr.args["a"], index)
     if bits is not None:
         value = evaluate(op.base, bits, op.ftz)
         if value is None:
             return False
         s.move(index, instr.args["d"], Const(value))
         return True
-    made = s.made_by(instr.args["a"])
+    made = s.made_by(instr.args["a"], index)
     if made is None or not _is_bare_reciprocal(op) or not _is_bare_reciprocal(made[2]):
         return False
     s.move(index, instr.args["d"], s.saver.keep(made[1].args["a"], made[0], index))
@@ -152,7 +152,7 @@ def _is_bare_reciprocal(op: Op) -> bool:
 
 def _times_one(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
     for name, other in (("b", "a"), ("a", "b")):
-        bits = s.constant(instr.args[name])
+        bits = s.constant(instr.args[name], index)
         sign = 0 if bits is None else one_of(op.type, bits)
         if not sign or (op.ftz and op.type != "f32"):
             continue
@@ -187,7 +187,7 @@ def _same_product(s: Simplifier, index: int, instr: Instr, op: Op, arg: Arg) -> 
 def _negate(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
     if _nan_constant(s, index, instr, op):
         return True
-    made = s.made_by(instr.args["a"])
+    made = s.made_by(instr.args["a"], index)
     if made is None or made[2].base != "neg" or made[2].type != op.type or op.ftz or made[2].ftz or op.type == "bf16x2":
         return False
     s.move(index, instr.args["d"], s.saver.keep(made[1].args["a"], made[0], index))
@@ -196,7 +196,7 @@ def _negate(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
 
 def _nan_constant(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
     """The sign of a NaN known to the compiler: its payload stays, where the machine would give the one NaN it has."""
-    bits = s.constant(instr.args["a"])
+    bits = s.constant(instr.args["a"], index)
     if bits is None or op.type != "f32" or bits & ~_SIGN <= _NAN_CONSTANT:
         return False
     signed = bits ^ _SIGN if op.base == "neg" else bits & ~_SIGN
@@ -230,14 +230,14 @@ def _clamp(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
     made: tuple[int, Instr, Op] | None = (index, instr, op)
     while made is not None and made[2].base in ("min", "max") and made[2].type == op.type and made[2].words <= {"ftz", op.type}:
         at, extreme, how = made
-        value, bits = _split(s, extreme)
+        value, bits = _split(s, extreme, at)
         bound = None if bits is None else _CLAMPED[op.type].number(bits)
         if bound is None or math.isnan(bound) or not isinstance(value, VReg):
             return False
         chain.append((how.base, bound))
         if _range(chain) == (0.0, 1.0):
             return _saturate(s, index, instr, op, s.saver.keep(value, at, index), chain)
-        made = s.made_by(value)
+        made = s.made_by(value, at)
     return False
 
 
@@ -263,8 +263,8 @@ def _saturate(s: Simplifier, index: int, instr: Instr, op: Op, operand: Arg, cha
     return True
 
 
-def _split(s: Simplifier, instr: Instr) -> tuple[Arg, int | None]:
-    """An extreme's variable operand and its constant one."""
+def _split(s: Simplifier, instr: Instr, at: int) -> tuple[Arg, int | None]:
+    """The variable operand and the constant one of an extreme, number ``at``."""
     a, b = instr.args["a"], instr.args["b"]
-    bits = s.constant(b)
-    return (a, bits) if bits is not None else (b, s.constant(a))
+    bits = s.constant(b, at)
+    return (a, bits) if bits is not None else (b, s.constant(a, at))

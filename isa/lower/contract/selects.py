@@ -32,7 +32,7 @@ def select(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
     """``selp``: a copy, a minimum or maximum, or a selection of values with their signs changed."""
     if op.type == "b16":
         return False
-    condition = s.constant(instr.args["c"])
+    condition = s.constant(instr.args["c"], index)
     if condition is not None:
         s.move(index, instr.args["d"], instr.args["a" if condition & 1 else "b"])
         return True

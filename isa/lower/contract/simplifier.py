@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
+from isa.lower.contract.constants import fold
 from isa.lower.contract.editing import ORIGIN, Definitions, Editor, Saver, form_of, live_reads, plain_mov
 from isa.lower.contract.opcodes import Op, op_of
 from isa.lower.ir import Arg, Const, Instr, Kernel, VReg
@@ -11,6 +12,8 @@ from isa.spec.registry import Form
 from isa.types import scalar_type
 
 __all__ = ["Simplifier"]
+
+_DEEPEST = 16  # instructions that constants are followed through
 
 
 class Simplifier:
@@ -40,16 +43,53 @@ class Simplifier:
                 return arg  # overwritten perhaps since it was copied
             arg = source
 
-    def made_by(self, arg: Arg) -> tuple[int, Instr, Op] | None:
-        """The instruction that computes an operand."""
+    def _traced(self, arg: Arg, at: int) -> tuple[Arg, int | None]:
+        """The operand that copies carry to one of instruction ``at``, and the instruction that computes it, if one is known to.
+        Registers may be written again and again."""
+        while True:
+            index = self.definitions.reaching(arg, at)
+            instr = None if index is None else self.editor.now(index)
+            if index is None or instr is None or op_of(instr.form).base != "mov":
+                return arg, None if instr is None else index
+            source = instr.args.get("a")
+            if source is None or isinstance(source, tuple) or isinstance(instr.args.get("d"), tuple):
+                return arg, index
+            arg, at = source, index
+
+    def made_by(self, arg: Arg, at: int | None = None) -> tuple[int, Instr, Op] | None:
+        """The instruction that computes an operand (of instruction ``at``, where registers written more than once count)."""
         index = self.definitions.only(self.root(arg))
+        if index is None and at is not None:
+            index = self._traced(arg, at)[1]
         instr = None if index is None else self.editor.now(index)
         return None if index is None or instr is None else (index, instr, op_of(instr.form))
 
-    def constant(self, arg: Arg) -> int | None:
-        """The bits of an operand that is an immediate."""
-        arg = self.root(arg)
-        return arg.bits if isinstance(arg, Const) else None
+    def constant(self, arg: Arg, at: int | None = None) -> int | None:
+        """The bits of an operand (of instruction ``at``, likewise) that is an immediate."""
+        found = self.root(arg)
+        if at is None or isinstance(found, Const):
+            return found.bits if isinstance(found, Const) else None
+        return self._evaluated(arg, at, _DEEPEST)
+
+    def _evaluated(self, arg: Arg, at: int, depth: int) -> int | None:
+        """The bits of an operand that is an immediate, or that ptxas can work out from immediates."""
+        found, index = self._traced(arg, at)
+        if isinstance(found, Const):
+            return found.bits
+        instr = None if index is None else self.editor.now(index)
+        if index is None or instr is None or depth == 0:
+            return None
+        op = op_of(instr.form)
+        if not op.pure or len(op.destinations) != 1 or instr.form.instruction.body != "lane":
+            return None
+        sources: list[int] = []
+        for name in op.sources:
+            operand = instr.args.get(name)
+            bits = None if operand is None or isinstance(operand, tuple) else self._evaluated(operand, index, depth - 1)
+            if bits is None:
+                return None
+            sources.append(bits)
+        return fold(op, sources) if sources else None
 
     def is_same(self, one: Arg, at: int, other: Arg, later: int) -> bool:
         """Whether an operand of instruction ``at`` and one of a later instruction are one value."""

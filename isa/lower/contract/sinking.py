@@ -41,11 +41,11 @@ class Sinking:
     inside: dict[int, set[int]] = field(default_factory=dict)
 
 
-def find_sinking(instructions: list[Instr], analysis: Analysis) -> Sinking:
-    """What moves."""
+def find_sinking(instructions: list[Instr], analysis: Analysis, most: bool = False) -> Sinking:
+    """What moves; with ``most``, everything that could, whatever registers that takes."""
     if max(analysis.regions.depth, default=0) < _DISTANCE:
         return Sinking()
-    return _Finder(instructions, analysis).find()
+    return _Finder(instructions, analysis, most).find()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class _Use:
 
 
 class _Finder:
-    def __init__(self, instructions: list[Instr], analysis: Analysis) -> None:
-        self.instructions, self.analysis, self.regions = instructions, analysis, analysis.regions
+    def __init__(self, instructions: list[Instr], analysis: Analysis, most: bool) -> None:
+        self.instructions, self.analysis, self.regions, self.most = instructions, analysis, analysis.regions, most
         self.found = Sinking()
         self.uses: dict[int, list[_Use]] = {}  # of each defining instruction,
         self.slot_uses: dict[tuple[int, int], list[_Use]] = {}  # and of each of its results
@@ -89,7 +89,7 @@ class _Finder:
         for join in self.analysis.joins:
             for place, part in enumerate(join.parts):
                 part = resolve(part)
-                if part.kind == DEF:
+                if part.kind == DEF and any(map(values.is_shared, self.instructions[part.instr].destinations())):
                     self.joined.add(part.instr)
                 if join.kind != PHI:
                     self._used(part, _Use(of[join.instr], join.instr))
@@ -140,7 +140,9 @@ class _Finder:
 
     def _can_copy(self, index: int) -> bool:
         analysis = self.analysis
-        if not analysis.live[index] or analysis.values.guards[index] is not None or index in self.joined:
+        if not analysis.live[index] or analysis.values.guards[index] is not None:
+            return False
+        if index in self.joined and not self.most:
             return False
         results = analysis.values.results[index]
         instr = self.instructions[index]
@@ -163,14 +165,14 @@ class _Finder:
             value = resolve(value)
             while value.kind in (NEG, FLUSH, ABS):
                 value = resolve(value.parts[0])
-            if value.kind in (CONST, OTHER) or (not self.is_pressed and self._is_live(value, use)):
+            if value.kind in (CONST, OTHER) or not (self.is_pressed or self.most or not self._is_live(value, use)):
                 continue
             cost = None
             if value.kind == DEF and self._can_copy(value.instr):
                 cost = self._tree(value.instr, use, inside, budget - size)
-                if cost is None and not self._is_live(value, use):
+                if cost is None and not self._is_at_hand(value, use):
                     return None
-            elif not self._is_global(value) and not self._is_live(value, use):
+            elif not self._is_global(value) and not self._is_at_hand(value, use):
                 return None
             size += cost or 0
         inside.add(index)
@@ -219,6 +221,9 @@ class _Finder:
             return False
         home = self._home(value)
         return any(use.region != home for use in self._uses_of(value))
+
+    def _is_at_hand(self, value: Value, at: _Use) -> bool:
+        return self.most or self._is_live(value, at)
 
     def _is_live(self, value: Value, at: _Use) -> bool:
         """Whether a value is needed beyond a use of another."""

@@ -108,6 +108,10 @@ class Values:
 
     # ------------------------------------------------------------------------------------------------------ reading
 
+    def is_shared(self, register: VReg) -> bool:
+        """Whether several definitions write a register, so that a join may be of it."""
+        return bool(self._several[register.index])
+
     def _read(self, block: int, register: int) -> Value:
         value = self._single[register]
         if value is not None:

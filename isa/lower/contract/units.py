@@ -1,8 +1,8 @@
 """The special-function unit as ptxas evaluates it at compile time: correctly rounded values, not the unit's own.
 
 ptxas works out ``rcp``, ``rsqrt``, ``sqrt``, ``lg2``, ``ex2``, ``sin`` and ``cos`` of a constant in double precision and rounds
-once to float32; ``tanh`` it leaves to run time, and everything that is or becomes NaN. (Compared with the immediates that ptxas
-13.0 puts into machine code: no difference in 4200 constants.)
+once to float32, but scales what the unit flushes as it does at run time; ``tanh`` it leaves to run time, and everything that is
+or becomes NaN. (Compared with the immediates that ptxas 13.0 puts into machine code: no difference in 7500 constants.)
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ _INFINITY = 0x7F80_0000
 _LEAST_NORMAL = 0x0080_0000
 _TWO126 = 0x7E80_0000
 _TWO24, _QUARTER = 2.0**24, 0.25
+_LEAST_EXPONENT = -126.0
 
 UNITS: dict[str, Callable[[float], float]] = {
     "rcp": lambda x: 1.0 / x,
@@ -53,8 +54,17 @@ def evaluate(unit: str, bits: int, ftz: bool) -> int | None:
         return None
     if bits & _SIGN and unit in ("rsqrt", "sqrt", "lg2"):
         return None
+    if unit == "sin" and magnitude < _LEAST_NORMAL:
+        return bits & _SIGN
+    number = _number(bits)
     try:
-        value = _bits(UNITS[unit](_number(bits)))
+        if unit == "lg2" and magnitude < _LEAST_NORMAL:  # scaled, as at run time, and rounded twice
+            value = _bits(_number(_bits(math.log2(number * _TWO24))) - 24.0)
+        elif unit == "ex2" and not ftz and number < _LEAST_EXPONENT:
+            half = _number(_bits(2.0 ** (number / 2)))
+            value = _bits(half * half)
+        else:
+            value = _bits(UNITS[unit](number))
     except OverflowError:
         value = _INFINITY
     return value & _SIGN if ftz and value & ~_SIGN < _LEAST_NORMAL else value
