@@ -4,7 +4,7 @@ Shaped like CuPy: the same script runs on either. See README.md.
 """
 
 from tcsim.array import asarray, asnumpy, empty, empty_like, full, ndarray, ones, zeros, zeros_like
-from tcsim.check import Checker, CheckReport, HazardError, check
+from tcsim.checking import Checker, CheckReport, HazardError, check
 from tcsim.device import Device, current_device
 from tcsim.errors import DeadlockError, DeviceError, KernelFault, LaunchError, TcsimError, UnsupportedError
 from tcsim.lanes import banks, layout

@@ -25,8 +25,8 @@ from tcsim.progress import compiling
 from tcsim.symbols import ModuleVariables
 
 if TYPE_CHECKING:
+    from isa.lower.ir import Kernel
     from isa.sass.assemble import Listing
-    from tcsim.check.registers import Tracked
     from tcsim.code_source import CodeSource
     from tcsim.machine_code import ModuleCode
 
@@ -355,12 +355,16 @@ class Function:
         loaded = self._load(device, program)
         cooperative = self.module.cooperative
         shape = (grid3, block3, tuple(args), int(shared_mem), cluster3)
-        self.instructions = run(Launch(loaded, device, *shape, self._unset, cooperative, lambda: self._source(program)))
+        self.instructions = run(Launch(loaded, device, *shape, self._lowered, cooperative, lambda: self._source(program)))
 
-    def _unset(self) -> Tracked:
-        from tcsim.check.registers import find_unset
+    def _lowered(self) -> Kernel:
+        """The kernel with its virtual registers; instructions are numbered as in its program of PTX."""
+        from isa.lower import simplified
+        from isa.lower.link import link
 
-        return find_unset(self.module.tree, self.name, fmad=bool(self.module.fmad))
+        kernel = simplified(self.module.tree, self.name, fmad=bool(self.module.fmad))
+        link(kernel)
+        return kernel
 
     def _source(self, program: Program) -> CodeSource:
         from tcsim.code_source import code_source

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tcsim.check import Checker
+    from tcsim.checking import Checker
 
 __all__ = ["tcsim_checker"]
 
@@ -17,7 +17,7 @@ __all__ = ["tcsim_checker"]
 def tcsim_checker() -> Iterator[Checker]:
     """Checks every launch of the test; at its end the test fails with what was found. ``tcsim_checker.report`` is the report
     so far."""
-    from tcsim.check import Checker
+    from tcsim.checking import Checker
 
     with Checker() as checker:
         yield checker

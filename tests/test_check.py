@@ -306,3 +306,23 @@ def test_the_fixture(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest()
     result.assert_outcomes(passed=2, errors=1)
     result.stdout.fnmatch_lines(["*DIVERGENT BARRIER*"])
+
+
+def test_packages_are_not_hidden_by_functions() -> None:
+    """``import tcsim.a.b as c`` must work for every module."""
+    import importlib
+    import pkgutil
+
+    for module in pkgutil.iter_modules(tcsim.__path__):
+        found = getattr(tcsim, module.name, None)
+        assert found is None or found is importlib.import_module(f"tcsim.{module.name}"), module.name
+
+
+def test_an_index_that_leads_into_another_buffer() -> None:
+    """It is in memory, and so no fault; but no store is meant for that buffer."""
+    arguments = (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32))
+    into, other = (int(a.data.ptr) for a in arguments)
+    for bytes_off, kinds in ((0, set()), (other - into, {"OUT OF BOUNDS"})):
+        text = kernel(f"add.s64 %rd1, slot, {bytes_off}; st.global.u32 [%rd1], lane; mov.u32 result, lane;")
+        report = tcsim.check(tcsim.RawModule(code=text).get_function("k"), 1, 32, arguments)
+        assert set(report.kinds()) == kinds, report.text()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tcsim.check import Checker, CheckReport
+from tcsim.checking import Checker, CheckReport
 from tcsim.cli.launches import LaunchOptions, prepare
 from tcsim.cli.scripts import is_script, run_script
 from tcsim.device import Device

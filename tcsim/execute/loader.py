@@ -39,7 +39,7 @@ def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None
     _interpreter_ready = True
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LoadedProgram:
     """A program with its native form. ``constants``: (byte offset, 32-bit value) planes to fill in every register block.
     ``shared``: those of them that are addresses in the CTA's own shared memory, and so differ within a cluster. ``symbols``:

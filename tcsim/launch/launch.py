@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from isa.machine import UNDEFINED
 from isa.tensor.undefined import WHAT
-from tcsim.check.active import active_checker
+from tcsim.checking.active import active_checker
 from tcsim.device import Device
 from tcsim.errors import LaunchError, UndefinedOperandWarning
 from tcsim.execute.cluster import Cluster
@@ -24,7 +24,7 @@ from tcsim.profiler import active_profiler
 from tcsim.progress import running
 
 if TYPE_CHECKING:
-    from tcsim.check.registers import Tracked
+    from isa.lower.ir import Kernel
     from tcsim.code_source import CodeSource
 
 __all__ = ["Launch", "run"]
@@ -36,8 +36,8 @@ _WORKSPACE_BYTES = 256  # two words are used: a size and the barrier's counter (
 @dataclass(frozen=True)
 class Launch:
     """One launch, its shape checked. ``shared_mem``: dynamic shared memory in bytes. ``cluster``: extents of a cluster, or
-    None. ``unset``: finds the registers that the kernel may read before it writes them. ``cooperative``: all CTAs are resident
-    at once, so that they may wait for each other. ``source``: what its code looks like.
+    None. ``lowered``: makes the kernel as it was before registers were allocated. ``cooperative``: all CTAs are resident at
+    once, so that they may wait for each other. ``source``: what its code looks like.
     """
 
     loaded: LoadedProgram
@@ -47,7 +47,7 @@ class Launch:
     args: tuple[Any, ...]
     shared_mem: int
     cluster: Dim3 | None = None
-    unset: Callable[[], Tracked] | None = None
+    lowered: Callable[[], Kernel] | None = None
     cooperative: bool = False
     source: Callable[[], CodeSource] | None = None
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from isa.machine import GENERIC, GLOBAL, LOCAL, LOCAL_WINDOW, SHARED, SHARED_BITS, SHARED_WINDOW, WINDOW_BITS
 from isa.program import GUARD, OPERANDS, Program
-from tcsim.check.checker import Checker
+from tcsim.checking.checker import Checker
 from tcsim.errors import DeadlockError, KernelFault, TcsimError
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot

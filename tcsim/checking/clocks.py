@@ -1,5 +1,5 @@
 """Who knows what: the happens-before order of a launch, and the list of findings. Compiled; tables as in
-:mod:`tcsim.check.layout`."""
+:mod:`tcsim.checking.layout`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from isa.compiled import compiled
 from isa.kernels.planes import as_i64, as_u32
-from tcsim.check.layout import (
+from tcsim.checking.layout import (
     F_ADDRESS,
     F_AGENT,
     F_COUNT,

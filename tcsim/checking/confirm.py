@@ -6,7 +6,7 @@ Sorting networks and merges, for one, read an element past the end and throw it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,11 +27,15 @@ MOST_BYTES = 1 << 30
 
 
 class Snapshot:
-    """The contents of device memory."""
+    """The contents of device memory, or of the buffers only that hold one of the addresses ``places``."""
 
-    def __init__(self, memory: DeviceMemory) -> None:
-        self.memory = memory
-        self.kept = {int(start): self._data(int(start)).copy() for start, end, _ in memory.table if end > start}
+    def __init__(self, memory: DeviceMemory, places: Sequence[int] | None = None) -> None:
+        self.memory, self.places = memory, places
+        self.kept = {
+            int(start): self._data(int(start)).copy()
+            for start, end, _ in memory.table
+            if end > start and (places is None or any(start <= place < end for place in places))
+        }
 
     def _data(self, start: int) -> NDArray[np.uint8]:
         allocation = self.memory.nearest(start)
@@ -39,9 +43,9 @@ class Snapshot:
         return allocation.data
 
     @staticmethod
-    def of(memory: DeviceMemory) -> Snapshot | None:
+    def of(memory: DeviceMemory, places: Sequence[int] | None = None) -> Snapshot | None:
         """A snapshot, unless there is too much."""
-        return Snapshot(memory) if memory.in_use <= MOST_BYTES else None
+        return Snapshot(memory, places) if memory.in_use <= MOST_BYTES else None
 
     def restore(self) -> None:
         """Put everything back."""
@@ -70,7 +74,7 @@ def depends_on_unwritten(before: Snapshot, make_cluster: Callable[..., Cluster],
     before: memory at the start of the launch; it holds the launch's results now, and does so again afterwards. make_cluster:
     called with the class of its slots and its ``pattern``.
     """
-    after = Snapshot(before.memory)
+    after = Snapshot(before.memory, before.places)
     try:
         for pattern in PATTERNS:
             before.restore()

@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tcsim.check.checker import Checker
+    from tcsim.checking.checker import Checker
 
 __all__ = ["ACTIVE", "active_checker"]
 

@@ -13,8 +13,8 @@ import numpy as np
 from isa.compiled import compiled
 from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
 from isa.machine import SHARED_BITS, WARP, WINDOW_BITS
-from tcsim.check.clocks import acquire, advance, learn_warp, now, release, report
-from tcsim.check.layout import (
+from tcsim.checking.clocks import acquire, advance, learn_warp, now, release, report
+from tcsim.checking.layout import (
     C_RELEASE,
     CELL_WORDS,
     CHECKER,

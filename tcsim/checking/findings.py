@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from isa.machine import LOCAL, SHARED
 from isa.program import Program
-from tcsim.check.layout import (
+from tcsim.checking.layout import (
     DIVERGENT_BARRIER,
     F_ADDRESS,
     F_AGENT,
@@ -28,11 +28,12 @@ from tcsim.check.layout import (
     PARTIAL_WARP,
     RACE,
     READ_AFTER_WRITE,
+    STRAY,
     UNINITIALISED,
     UNSET_REGISTER,
     WRITE_AFTER_READ,
 )
-from tcsim.check.report import Access, Hazard
+from tcsim.checking.report import Access, Hazard
 from tcsim.execute.cta import Geometry
 from tcsim.execute.faults import lanes_text
 from tcsim.memory import DeviceMemory
@@ -66,11 +67,12 @@ class Narrator:
             PARTIAL_WARP: self._partial,
             UNSET_REGISTER: self._unset,
             OVERFLOW: self._overflow,
+            STRAY: self._stray,
         }[int(row[F_KIND])]
         return tell([int(value) for value in row])
 
     def access(self, role: str, pc: int, agent: int, lanes: int) -> Access:
-        """What ``lanes`` (a mask) of an agent (:mod:`tcsim.check.layout`) did at an instruction."""
+        """What ``lanes`` (a mask) of an agent (:mod:`tcsim.checking.layout`) did at an instruction."""
         program, loc = self.program, self.program.locs[pc]
         cta, warp = divmod(agent, self.geometry.warps)
         return Access(
@@ -91,9 +93,7 @@ class Narrator:
     def _other(self, row: list[int], role: str) -> Access:
         return self.access(role, row[F_OTHER_PC], row[F_OTHER_AGENT], row[F_OTHER_LANES])
 
-    def _make(
-        self, kind: str, what: str, row: list[int], accesses: tuple[Access, ...], why: str, suggestion: str
-    ) -> Hazard:
+    def _make(self, kind: str, what: str, row: list[int], accesses: tuple[Access, ...], why: str, suggestion: str) -> Hazard:
         return Hazard(kind, what, accesses, why, suggestion, self.program.name, row[F_COUNT])
 
     def _memory(self, row: list[int]) -> str:
@@ -198,6 +198,16 @@ class Narrator:
             (self._here(row, "read"),),
             f"{name} has not been written on the way to this instruction; it holds anything on hardware",
             "give the variable a value on every path",
+        )
+
+    def _stray(self, row: list[int]) -> Hazard:
+        return self._make(
+            "OUT OF BOUNDS",
+            self._memory(row),
+            row,
+            (self._here(row, "write"),),
+            "no store of the kernel has an address made of a pointer to this buffer: an index has led here from another one",
+            "a guard such as if (i < n); compare the index with the length of its own buffer",
         )
 
     def _overflow(self, row: list[int]) -> Hazard:

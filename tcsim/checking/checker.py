@@ -6,23 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.program import KIND, Kind
-from tcsim.check.active import ACTIVE
-from tcsim.check.confirm import Snapshot, depends_on_unwritten
-from tcsim.check.findings import Narrator
-from tcsim.check.instrument import Hook, Hooks, instrument
-from tcsim.check.lanes import register_read, register_written
-from tcsim.check.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_PLACE, N_WORST
-from tcsim.check.plan import Plan, make_plan
-from tcsim.check.provenance import check_fragments
-from tcsim.check.registers import Tracked
-from tcsim.check.report import Access, CheckReport, Hazard, merged
-from tcsim.check.slot import CheckedCluster, CheckedSlot, GridTables, Order
+from tcsim.checking.active import ACTIVE
+from tcsim.checking.confirm import Snapshot, depends_on_unwritten
+from tcsim.checking.findings import Narrator
+from tcsim.checking.hooked import HookedProgram, hooked_program
+from tcsim.checking.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_PLACE, N_WORST
+from tcsim.checking.provenance import check_fragments
+from tcsim.checking.report import Access, CheckReport, Hazard, merged
+from tcsim.checking.slot import CheckedCluster, CheckedSlot, Order
+from tcsim.checking.tables import GridTables
+from tcsim.checking.written import writable_addresses
 from tcsim.errors import DeadlockError, KernelFault, TcsimError
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Checker", "check"]
 
+Slot = TypeVar("Slot", bound=CtaSlot)
+
 CANCELLED_SHARE = 0.01
 """From which share of an instruction's elements on a note tells that sums cancel. Of sums of random numbers, 2^-LOST do by
 chance."""
@@ -44,10 +45,10 @@ chance."""
 class Checker:
     """Checks the launches made while it is entered.
 
-    ``report``: a :class:`~tcsim.check.report.CheckReport`, which grows. ``seed``: run CTAs and warps in a random order made
+    ``report``: a :class:`~tcsim.checking.report.CheckReport`, which grows. ``seed``: run CTAs and warps in a random order made
     from it, to show what depends on the order; None: the executor's own. ``numerics``: also watch the accumulators of matrix
     instructions for overflow and cancellation. ``fragments``: also follow elements from memory to the first matrix
-    instructions of one warp, to find registers exchanged or used twice (:mod:`tcsim.check.provenance`). A launch that faults
+    instructions of one warp, to find registers exchanged or used twice (:mod:`tcsim.checking.provenance`). A launch that faults
     or deadlocks is a hazard, too, and ends there; nothing is raised. Checkers nest; the innermost one checks a launch. Raises
     TcsimError for a launch of machine code.
     """
@@ -61,9 +62,7 @@ class Checker:
         self._tokens.append(ACTIVE.set(self))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         ACTIVE.reset(self._tokens.pop())
 
     def run(
@@ -78,40 +77,33 @@ class Checker:
         program = launch.loaded.program
         if program.image is not None:
             raise TcsimError(f"{program.name}: checks run PTX; leave out execute='machine'")
-        plan = make_plan(program, numerics=self.numerics)
-        tracked = launch.unset() if launch.unset is not None else Tracked()
-        _track(plan, tracked)
-        loaded, origin = instrument(launch.loaded, plan.hooks)
-        grid = GridTables(plan, program, loaded.pool, geometry, launch.device.memory)
+        hooked = hooked_program(launch.loaded, launch.lowered, numerics=self.numerics)
         order = Order.of(geometry, self.seed)
-
-        memory, sms = launch.device.memory, launch.device.arch.limits.sms
-
-        tracks, clusters = len(tracked.names), geometry.ctas // geometry.cluster_size
-
-        def make_slot(rank: int) -> CheckedSlot:
-            return CheckedSlot(
-                loaded, geometry, memory, parameters, sm_count=sms, rank=rank, grid=grid, order=order, tracked=tracks
-            )
-
-        def make_checked() -> Cluster:
-            return CheckedCluster(make_slot, geometry.cluster_size, order)
+        memory, clusters = launch.device.memory, geometry.ctas // geometry.cluster_size
 
         def make_plain(kind: type[CtaSlot], **options: Any) -> Cluster:
-            make = partial(_make, kind, options, launch, geometry, parameters)
+            make = partial(_make, kind, launch.loaded, launch, geometry, parameters, options)
             return Cluster(make, geometry.cluster_size)
 
-        narrator = Narrator(program, geometry, memory, order.warps, tracked.names)
+        def watched(grid: GridTables) -> tuple[list[Hazard], int]:
+            options = {"grid": grid, "order": order, "tracked": len(hooked.tracked.names)}
+            make_slot = partial(_make, CheckedSlot, hooked.loaded, launch, geometry, parameters, options)
+            try:
+                make_cluster = partial(CheckedCluster, make_slot, geometry.cluster_size, order)
+                return [], run_grid(make_cluster, clusters, resident, progress)
+            except KernelFault as problem:
+                return [_of_fault(problem, hooked)], 0
+            except DeadlockError as problem:
+                return [Hazard("DEADLOCK", "", (), "", "", program.name, detail=str(problem))], 0
+
+        narrator = Narrator(program, geometry, memory, order.warps, hooked.tracked.names)
         talks = any(program.code[:, KIND] == Kind.HOST_CALL)  # a second launch would print again
-        before = None if talks else Snapshot.of(memory)
-        stopped: list[Hazard] = []
-        executed = 0
-        try:
-            executed = run_grid(make_checked, clusters, resident, progress)
-        except KernelFault as problem:
-            stopped.append(_of_fault(problem, loaded, origin))
-        except DeadlockError as problem:
-            stopped.append(Hazard("DEADLOCK", "", (), "", "", program.name, detail=str(problem)))
+        writable = None
+        if hooked.written is not None:
+            writable = [*writable_addresses(hooked.written, parameters, launch.loaded.symbols), geometry.workspace]
+        before = None if talks else Snapshot.of(memory, writable)
+        grid = GridTables(hooked, geometry, memory, writable)
+        stopped, executed = watched(grid)
         report = self.report
         report.launches += 1
         hazards = merged([narrator.hazard(row) for row in grid.found] + stopped)
@@ -131,30 +123,20 @@ class Checker:
 
 
 def _make(
-    kind: type[CtaSlot],
-    options: Mapping[str, Any],
+    kind: type[Slot],
+    loaded: LoadedProgram,
     launch: Launch,
     geometry: Geometry,
     parameters: NDArray[np.uint8],
+    options: Mapping[str, Any],
     rank: int,
-) -> CtaSlot:
+) -> Slot:
     sms = launch.device.arch.limits.sms
-    return kind(launch.loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank, **options)
+    return kind(loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank, **options)
 
 
-def _track(plan: Plan, tracked: Tracked) -> None:
-    """Hooks for registers that may be read before they are written."""
-    count = len(tracked.names)
-    for pc, numbers in tracked.read.items():
-        hooks = plan.hooks.setdefault(pc, Hooks())
-        hooks.before += [Hook(register_read, (number, count), guarded=False) for number in dict.fromkeys(numbers)]
-    for pc, numbers in tracked.written.items():
-        hooks = plan.hooks.setdefault(pc, Hooks())
-        hooks.after += [Hook(register_written, (number, count)) for number in dict.fromkeys(numbers)]
-
-
-def _of_fault(problem: KernelFault, loaded: LoadedProgram, origin: Sequence[int]) -> Hazard:
-    program = loaded.program
+def _of_fault(problem: KernelFault, hooked: HookedProgram) -> Hazard:
+    program, origin = hooked.loaded.program, hooked.origin
     loc = program.locs[problem.pc]
     access = Access(
         "",

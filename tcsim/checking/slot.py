@@ -10,26 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import machine
-from isa.program import Program
-from tcsim.check.layout import (
-    CELL_WORDS,
+from tcsim.checking.layout import (
     CHECKER,
-    FINDING_WORDS,
-    G_ACQUIRED,
-    G_CAPACITY,
-    G_FINDINGS,
-    G_FOUND,
-    G_GLOBAL_BITS,
-    G_LOST,
-    G_META,
-    G_NUMERICS,
-    G_POOL,
-    G_REGION_COUNT,
-    G_REGIONS,
-    G_RELEASED,
     G_SEQUENCE,
-    G_TILES,
-    G_WORDS,
     PHASES,
     RING,
     T_ARRIVED,
@@ -61,20 +44,13 @@ from tcsim.check.layout import (
     T_WORDS,
     T_WRITTEN,
 )
-from tcsim.check.numerics import KEPT, NUMERIC_WORDS
-from tcsim.check.plan import Plan
+from tcsim.checking.numerics import KEPT
+from tcsim.checking.tables import GridTables, new_cells
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.state import BARRIERS
-from tcsim.memory import DeviceMemory
 
-__all__ = ["CheckedCluster", "CheckedSlot", "GridTables", "Order"]
-
-CAPACITY = 256
-"""Distinct findings kept of a launch."""
-
-SHADOW_BYTES = 1 << 33
-"""Most bytes of cells for global memory. They are taken from the system as they are touched."""
+__all__ = ["CheckedCluster", "CheckedSlot", "Order"]
 
 
 @dataclass(frozen=True)
@@ -96,63 +72,6 @@ class Order:
         return Order(rng.permutation(geometry.ctas // geometry.cluster_size), tuple(warps))
 
 
-class GridTables:
-    """What all CTAs of a launch share: the counter, findings, what is known of global memory."""
-
-    def __init__(self, plan: Plan, program: Program, pool: NDArray[np.int32], geometry: Geometry, memory: DeviceMemory) -> None:
-        self.plan, self.program = plan, program
-        self.findings = np.zeros((CAPACITY, FINDING_WORDS), np.int64)
-        self.numerics = np.zeros((len(plan.meta), NUMERIC_WORDS), np.int64)
-        agents = geometry.ctas * geometry.warps
-        self.released, self.acquired = np.zeros(agents, np.int64), np.zeros(agents, np.int64)
-        self.pool = pool
-        self.left_out: list[int] = []
-        self.cells: list[NDArray[np.uint32]] = []
-        self.regions = self._regions(memory)
-        self.table = np.zeros(G_WORDS, np.int64)
-        table = self.table
-        table[G_SEQUENCE], table[G_CAPACITY], table[G_GLOBAL_BITS] = 1, CAPACITY, plan.global_bits
-        table[G_REGION_COUNT] = len(self.regions)
-        for word, array in (
-            (G_FINDINGS, self.findings),
-            (G_META, plan.meta),
-            (G_POOL, pool),
-            (G_TILES, plan.tiles),
-            (G_RELEASED, self.released),
-            (G_ACQUIRED, self.acquired),
-            (G_REGIONS, self.regions),
-            (G_NUMERICS, self.numerics),
-        ):
-            table[word] = array.ctypes.data
-
-    def _regions(self, memory: DeviceMemory) -> NDArray[np.int64]:
-        """(start, end, cells, host address) of every allocation; without cells if the kernel cannot race there."""
-        rows = []
-        left = SHADOW_BYTES
-        for start, end, host in memory.table:
-            granules = (int(end - start) >> self.plan.global_bits) + 1
-            address = 0
-            if self.plan.writes_global and end > start:
-                if granules * 4 * CELL_WORDS <= left:
-                    left -= granules * 4 * CELL_WORDS
-                    self.cells.append(np.zeros((granules, CELL_WORDS), np.uint32))
-                    address = self.cells[-1].ctypes.data
-                else:
-                    self.left_out.append(int(end - start))
-            rows.append((int(start), int(end), address, int(host)))
-        return np.array(rows, np.int64).reshape(-1, 4)
-
-    @property
-    def found(self) -> NDArray[np.int64]:
-        """The findings so far, a row each."""
-        return self.findings[: int(self.table[G_FOUND])]
-
-    @property
-    def lost(self) -> int:
-        """Findings for which there was no room."""
-        return int(self.table[G_LOST])
-
-
 class CheckedSlot(CtaSlot):
     """Runs CTAs of an instrumented program in a given order, and keeps what their threads know."""
 
@@ -167,7 +86,7 @@ class CheckedSlot(CtaSlot):
             T_LANES: np.zeros((warps, 32, 32), np.uint32),
             T_WARP_FLOOR: np.zeros(warps, np.int64),
             T_OTHERS: np.zeros((warps, threads), np.uint32),
-            T_CELLS: np.zeros(((shared >> grid.plan.shared_bits) + 1, CELL_WORDS), np.uint32),
+            T_CELLS: new_cells((shared >> grid.plan.shared_bits) + 1),
             T_ARRIVED: np.zeros((BARRIERS, warps), np.uint32),
             T_NEEDED: np.zeros(BARRIERS, np.int64),
             T_PHASE: np.zeros(BARRIERS, np.int64),

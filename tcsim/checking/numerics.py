@@ -12,8 +12,8 @@ import numpy as np
 from isa.compiled import compiled
 from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
 from isa.machine import WARP
-from tcsim.check.clocks import report
-from tcsim.check.layout import (
+from tcsim.checking.clocks import report
+from tcsim.checking.layout import (
     CHECKER,
     G_META,
     G_NUMERICS,

@@ -52,20 +52,23 @@ G_REGIONS, G_REGION_COUNT, G_GLOBAL_BITS = 10, 11, 12  # int64 [n, 4]: start, en
 G_NUMERICS = 13  # int64 [instruction, NUMERIC_WORDS]
 G_WORDS = 16
 
+ONLY_READ = -1
+"""In place of the cells of a region: no store of the kernel has an address made of a pointer to it."""
+
 # A cell, uint32. Stamp 0: never. A place is pc << 7 | swap << 6 | strong << 5 | lane.
 C_WRITE, C_WRITER, C_WRITE_PLACE = 0, 1, 2
 C_READ, C_READER, C_READ_PLACE, C_READ_LANES = 3, 4, 5, 6
 C_READ2, C_READER2, C_READ_PLACE2, C_READ_LANES2 = 7, 8, 9, 10
 C_GROUP = 11  # of an asynchronous copy: its group; else 0
 C_RELEASE = 12  # the stamp at which the last strong write released
-CELL_WORDS = 13
+CELL_WORDS = 16
 
 # What an instruction is to the hooks: the columns of tcsim.execute.accesses.access_table, then:
 M_ACTION = 11  # READ, WRITE, or both
 M_STRONG = 12  # bits: STRONG (volatile, atomic, scoped), ACQUIRE, RELEASE, SWAP (compare and swap)
 M_DATA, M_DATA_COUNT, M_DATA_BYTES = 13, 14, 15  # of a store: place of its data in the operand row, registers, bytes of each
 M_GIVEN, M_GIVEN_KIND = 16, 17  # of a copy: place of its source size (1) or of the predicate to ignore it (2)
-M_NUMBER = 18  # an argument of the hook, see tcsim.check.plan
+M_NUMBER = 18  # an argument of the hook, see tcsim.checking.plan
 M_MEMBERS = 19  # plane of the member mask, or -1
 M_ROW = 20  # the operand row of the instruction, bytes
 META_WORDS = 21
@@ -82,7 +85,7 @@ FINDING_WORDS = 13
 
 # Kinds of findings.
 RACE, UNINITIALISED, IN_FLIGHT, DIVERGENT_BARRIER, INACTIVE_SOURCE = 1, 2, 3, 4, 5
-PARTIAL_WARP, UNSET_REGISTER, OVERFLOW = 6, 7, 8
+PARTIAL_WARP, UNSET_REGISTER, OVERFLOW, STRAY = 6, 7, 8, 9
 
 # F_ROLE of a race.
 WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_AFTER_WRITE = 1, 2, 3

@@ -14,8 +14,9 @@ from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
 from isa.machine import WARP, WINDOW_BITS
 from isa.tensor.matrix_descriptor import chunk_address, chunk_view
 from isa.tensor.wgmma_operands import shape_of
-from tcsim.check.accesses import NO_GROUP, shared_access
-from tcsim.check.layout import CHECKER, G_META, G_POOL, M_DATA, M_ROW, META_WORDS, READ, T_GRID, T_RANK
+from tcsim.checking.accesses import shared_access
+from tcsim.checking.cells import NO_GROUP
+from tcsim.checking.layout import CHECKER, G_META, G_POOL, M_DATA, M_ROW, META_WORDS, READ, T_GRID, T_RANK
 
 __all__ = ["descriptor_reads"]
 

@@ -1,9 +1,7 @@
 """The hook of memory instructions: compares every byte they touch with who touched it before. Compiled.
 
 It runs before the instruction, with the address registers as they are then. Addresses that the instruction itself will refuse
-are passed over. Two stores of the same value are no race worth telling: many correct kernels set a flag that way. Nor is a
-plain read beside a compare-and-swap: loops around one begin so, and it finds out if the value was old. Volatile words of
-shared memory are no way for the lanes of a warp to wait for each other.
+are passed over.
 """
 
 from __future__ import annotations
@@ -26,22 +24,11 @@ from isa.machine import (
     WARP,
     WINDOW_BITS,
 )
-from tcsim.check.clocks import acquire, advance, now, ordered, release, report
-from tcsim.check.layout import (
+from tcsim.checking.cells import NO_GROUP, quick_touch, touch
+from tcsim.checking.clocks import advance, release, report
+from tcsim.checking.layout import (
     ACQUIRE,
-    C_GROUP,
-    C_READ,
-    C_READ2,
-    C_READ_LANES,
-    C_READ_LANES2,
-    C_READ_PLACE,
-    C_READ_PLACE2,
-    C_READER,
-    C_READER2,
-    C_RELEASE,
     C_WRITE,
-    C_WRITE_PLACE,
-    C_WRITER,
     CELL_WORDS,
     CHECKER,
     G_GLOBAL_BITS,
@@ -50,27 +37,20 @@ from tcsim.check.layout import (
     G_REGION_COUNT,
     G_REGIONS,
     G_TILES,
-    IN_FLIGHT,
     M_ACTION,
-    M_DATA,
-    M_DATA_BYTES,
-    M_DATA_COUNT,
     M_GIVEN,
     M_GIVEN_KIND,
     M_ROW,
     M_STRONG,
     META_WORDS,
-    RACE,
+    ONLY_READ,
     READ,
-    READ_AFTER_WRITE,
     RELEASE,
-    RING,
+    STRAY,
     STRONG,
-    SWAP,
     T_BEGIN,
     T_CELLS,
     T_CTA,
-    T_DONE,
     T_GRID,
     T_LOCAL,
     T_LOCAL_SIZE,
@@ -80,12 +60,9 @@ from tcsim.check.layout import (
     T_SHARED_BITS,
     T_SHARED_SIZE,
     T_UNSEEN,
-    T_WAITED,
     T_WARPS,
     UNINITIALISED,
     WRITE,
-    WRITE_AFTER_READ,
-    WRITE_AFTER_WRITE,
 )
 from tcsim.execute.accesses import (
     MAX_STEPS,
@@ -107,9 +84,8 @@ from tcsim.execute.accesses import (
     TILE,
 )
 
-__all__ = ["NO_GROUP", "access", "shared_access"]
+__all__ = ["access", "shared_access"]
 
-NO_GROUP = 0
 TILE_WORDS = T_STEPS + 2 * MAX_STEPS
 
 
@@ -120,116 +96,6 @@ def _address(base, operands, operand, planes, lane):
         address |= np.int64(as_u32(base + operands[operand] + 128)[lane]) << np.int64(32)
         return address + np.int64(operands[operand + 1])
     return (address + np.int64(operands[operand + 1])) & np.int64(0xFFFF_FFFF)
-
-
-@compiled
-def _stored_byte(base, operands, meta, byte, lane):
-    """Byte number ``byte`` of what a lane stores."""
-    size = meta[M_DATA_BYTES]
-    plane = base + operands[meta[M_DATA] + byte // size] + 128 * ((byte % size) // 4)
-    return (as_u32(plane)[lane] >> np.uint32(8 * (byte % 4 if size >= 4 else byte % size))) & np.uint32(0xFF)
-
-
-@compiled
-def _same_value(base, operands, meta, at, size, lane, other, host):
-    """Whether a lane stores what is there already, or what lane ``other`` (-1: none) of the same instruction stores."""
-    if meta[M_DATA] < 0 or meta[M_DATA_BYTES] * meta[M_DATA_COUNT] < at + size:
-        return False
-    there = host != 0
-    beside = other >= 0
-    for byte in range(size):
-        value = _stored_byte(base, operands, meta, at + byte, lane)
-        if there and np.uint32(load_u8(host + byte)) != value:
-            there = False
-        if beside and _stored_byte(base, operands, meta, at + byte, other) != value:
-            beside = False
-    return there or beside
-
-
-@compiled
-def _check_reader(t, cell, stamp_at, w, lane, pc, space, address, size, begin, strong):
-    """Report a write over what a reader has not been ordered before."""
-    stamp = np.int64(cell[stamp_at])
-    if stamp < begin or stamp == 0:
-        return
-    agent, place = np.int64(cell[stamp_at + 1]), np.int64(cell[stamp_at + 2])
-    lanes = np.uint32(cell[stamp_at + 3])
-    me = t[T_CTA] * t[T_WARPS] + w
-    if agent == me:
-        lanes &= ~(np.uint32(1) << np.uint32(lane))
-        if lanes == 0:
-            return
-    if strong & SWAP or (strong and (place >> 5) & 1 and not (space == SHARED and agent == me)):
-        return
-    if not ordered(t, stamp, agent, lanes, w, lane):
-        report(t, RACE, WRITE_AFTER_READ, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, lanes, 0)
-
-
-@compiled
-def _touch(t, begin, cell, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, at, host):
-    """One granule that a lane reads or writes. ``begin``: the least stamp that means anything in the cell. ``at``: the
-    granule's offset in the access. ``group``: of an asynchronous copy."""
-    stamp = now(t)
-    me = t[T_CTA] * t[T_WARPS] + w
-    weak = strong == 0
-    written = np.int64(cell[C_WRITE])
-    if written >= begin:
-        agent, place = np.int64(cell[C_WRITER]), np.int64(cell[C_WRITE_PLACE])
-        by = place & 31
-        known = agent == me and by == lane
-        if cell[C_GROUP] != 0:
-            thread = 32 * (agent - t[T_CTA] * t[T_WARPS]) + by
-            number = np.int64(cell[C_GROUP])
-            done = as_i64(t[T_DONE])[thread]
-            known = True
-            if number > done:
-                extra = 1 if number >= as_i64(t[T_OPEN])[thread] else 2
-                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
-                report(
-                    t, IN_FLIGHT, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, np.int64(1) << by,
-                    extra,
-                )  # fmt: skip
-            elif done - number < RING:
-                written = np.int64(as_u32(t[T_WAITED])[RING * thread + number % RING])
-                known = agent == me and by == lane
-        if not known and not ordered(t, written, agent, np.uint32(1) << np.uint32(by), w, lane):
-            both = not weak and (place >> 5) & 1 and not (space == SHARED and agent == me and action != READ | WRITE)
-            if not both and not (action == READ and (place >> 6) & 1):
-                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
-                benign = False
-                if action == WRITE and group == NO_GROUP:
-                    beside = by if agent == me and place >> 7 == pc and written == stamp else np.int64(-1)
-                    benign = _same_value(base, operands, meta, at, size, lane, beside, host)
-                if not benign:
-                    report(
-                        t, RACE, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent,
-                        np.int64(1) << by, 0,
-                    )  # fmt: skip
-        if not weak and action & READ and np.int64(cell[C_RELEASE]) >= begin:
-            acquire(t, w, np.int64(cell[C_RELEASE]))
-    mark = np.uint32(pc << 7) | np.uint32(lane)
-    if not weak:
-        mark |= np.uint32(32)
-    if strong & SWAP:
-        mark |= np.uint32(64)
-    if action & WRITE:
-        _check_reader(t, cell, C_READ, w, lane, pc, space, address, size, begin, strong)
-        _check_reader(t, cell, C_READ2, w, lane, pc, space, address, size, begin, strong)
-        cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(stamp), np.uint32(me), mark
-        cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)
-        cell[C_GROUP] = np.uint32(group)
-        if not weak:
-            cell[C_RELEASE] = np.uint32(stamp + 1)
-        return
-    bit = np.uint32(1) << np.uint32(lane)
-    if np.int64(cell[C_READER]) == me and np.int64(cell[C_READ]) >= begin:
-        cell[C_READ_LANES] = cell[C_READ_LANES] | bit if np.int64(cell[C_READ]) == stamp else bit
-    else:
-        if np.int64(cell[C_READ]) >= begin:
-            cell[C_READ2], cell[C_READER2] = cell[C_READ], cell[C_READER]
-            cell[C_READ_PLACE2], cell[C_READ_LANES2] = cell[C_READ_PLACE], cell[C_READ_LANES]
-        cell[C_READ_LANES] = bit
-    cell[C_READ], cell[C_READER], cell[C_READ_PLACE] = np.uint32(stamp), np.uint32(me), mark
 
 
 @compiled
@@ -258,10 +124,13 @@ def shared_access(t, w, lane, pc, strong, action, group, address, size, base, op
         if empty:
             me = t[T_CTA] * t[T_WARPS] + w
             report(t, UNINITIALISED, 0, SHARED, address, size, pc, me, np.int64(1) << lane, -1, 0, 0, 0)
+    plain = strong == 0 and group == NO_GROUP
     for part in range(offset >> bits, (offset + size - 1 >> bits) + 1):
         start = part << bits
         cell = as_u32(owner[T_CELLS] + 4 * CELL_WORDS * part)
-        _touch(
+        if plain and quick_touch(t, begin, cell, w, lane, pc, action):
+            continue
+        touch(
             t, begin, cell, w, lane, pc, strong, action, group, np.int64(SHARED), address - offset + start, min(granule, size),
             base, operands, meta, max(start - offset, np.int64(0)), host + start if host != 0 else host,
         )  # fmt: skip
@@ -294,7 +163,10 @@ def _global(t, w, lane, pc, strong, action, address, size, base, operands, meta,
         return last
     grid = as_i64(t[T_GRID])
     row = as_i64(grid[G_REGIONS] + 32 * found)
-    if row[2] == 0:
+    if row[2] <= 0:
+        if row[2] == ONLY_READ and action & WRITE:
+            me = t[T_CTA] * t[T_WARPS] + w
+            report(t, STRAY, 0, GLOBAL, address, size, pc, me, np.int64(1) << lane, -1, 0, 0, 0)
         return found
     bits = grid[G_GLOBAL_BITS]
     granule = np.int64(1) << bits
@@ -302,7 +174,9 @@ def _global(t, w, lane, pc, strong, action, address, size, base, operands, meta,
     for part in range(offset >> bits, (offset + size - 1 >> bits) + 1):
         start = part << bits
         cell = as_u32(row[2] + 4 * CELL_WORDS * part)
-        _touch(
+        if strong == 0 and quick_touch(t, np.int64(1), cell, w, lane, pc, action):
+            continue
+        touch(
             t, np.int64(1), cell, w, lane, pc, strong, action, np.int64(NO_GROUP), np.int64(GLOBAL), row[0] + start,
             min(granule, size), base, operands, meta, max(start - offset, np.int64(0)), row[3] + start,
         )  # fmt: skip

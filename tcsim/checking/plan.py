@@ -11,11 +11,11 @@ from isa.kernels.wrap import operand_slots
 from isa.machine import GENERIC, GLOBAL, SHARED
 from isa.program import EXTRA, FUNCTION, KIND, MEMBERS, OPERANDS, Kind, Program
 from isa.spec.registry import Form
-from tcsim.check.accesses import access
-from tcsim.check.descriptors import descriptor_reads
-from tcsim.check.instrument import Hook, Hooks
-from tcsim.check.lanes import SHUFFLE_MODES, shuffle_after, whole_warp_before
-from tcsim.check.layout import (
+from tcsim.checking.accesses import access
+from tcsim.checking.descriptors import descriptor_reads
+from tcsim.checking.instrument import Hook, Hooks
+from tcsim.checking.lanes import SHUFFLE_MODES, shuffle_after, whole_warp_before
+from tcsim.checking.layout import (
     ACQUIRE,
     M_ACTION,
     M_DATA,
@@ -34,8 +34,8 @@ from tcsim.check.layout import (
     SWAP,
     WRITE,
 )
-from tcsim.check.numerics import matrix_after, matrix_before
-from tcsim.check.synchronisation import (
+from tcsim.checking.numerics import matrix_after, matrix_before
+from tcsim.checking.synchronisation import (
     acquire_all,
     barrier_after,
     barrier_before,

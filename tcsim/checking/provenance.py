@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tcsim.check.confirm import Snapshot
-from tcsim.check.report import Access, Hazard
+from tcsim.checking.confirm import Snapshot
+from tcsim.checking.report import Access, Hazard
 
 if TYPE_CHECKING:
     from tcsim.execute.cta import Geometry

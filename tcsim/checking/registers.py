@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from isa.lower import simplified
 from isa.lower.cfg import build_blocks
 from isa.lower.ir import Instr, Kernel, MemoryArg, VReg, registers_of
-from isa.lower.link import link
-from isa.ptx import ast
 
 __all__ = ["Tracked", "find_unset"]
 
@@ -27,10 +24,8 @@ class Tracked:
     read: dict[int, list[int]] = field(default_factory=dict)
 
 
-def find_unset(module: ast.Module, name: str, *, fmad: bool) -> Tracked:
-    """The registers of a kernel that may be read before they are written. Instructions are numbered as in its program."""
-    kernel = simplified(module, name, fmad=fmad)
-    link(kernel)
+def find_unset(kernel: Kernel) -> Tracked:
+    """The registers of a kernel, its calls expanded, that may be read before they are written."""
     alive = _alive_at_start(kernel)
     tracked = Tracked()
     if not alive:

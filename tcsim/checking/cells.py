@@ -1,0 +1,196 @@
+"""A cell: who touched a granule of memory last, and is whoever touches it now ordered behind that? Compiled.
+
+Two stores of the same value are no race worth telling: many correct kernels set a flag that way. Nor is a plain read beside a
+compare-and-swap: loops around one begin so, and it finds out if the value was old. Volatile words of shared memory are no way
+for the lanes of a warp to wait for each other.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from isa.compiled import compiled, inlined
+from isa.kernels.planes import as_i64, as_u32, load_u8
+from isa.machine import SHARED
+from tcsim.checking.clocks import acquire, now, ordered, report
+from tcsim.checking.layout import (
+    C_GROUP,
+    C_READ,
+    C_READ2,
+    C_READ_LANES,
+    C_READ_LANES2,
+    C_READ_PLACE,
+    C_READ_PLACE2,
+    C_READER,
+    C_READER2,
+    C_RELEASE,
+    C_WRITE,
+    C_WRITE_PLACE,
+    C_WRITER,
+    IN_FLIGHT,
+    M_DATA,
+    M_DATA_BYTES,
+    M_DATA_COUNT,
+    RACE,
+    READ,
+    READ_AFTER_WRITE,
+    RING,
+    SWAP,
+    T_CTA,
+    T_DONE,
+    T_FLOOR,
+    T_OPEN,
+    T_WAITED,
+    T_WARPS,
+    WRITE,
+    WRITE_AFTER_READ,
+    WRITE_AFTER_WRITE,
+)
+
+__all__ = ["NO_GROUP", "quick_touch", "touch"]
+
+NO_GROUP = 0
+
+
+@compiled
+def _stored_byte(base, operands, meta, byte, lane):
+    """Byte number ``byte`` of what a lane stores."""
+    size = meta[M_DATA_BYTES]
+    plane = base + operands[meta[M_DATA] + byte // size] + 128 * ((byte % size) // 4)
+    return (as_u32(plane)[lane] >> np.uint32(8 * (byte % 4 if size >= 4 else byte % size))) & np.uint32(0xFF)
+
+
+@compiled
+def _same_value(base, operands, meta, at, size, lane, other, host):
+    """Whether a lane stores what is there already, or what lane ``other`` (-1: none) of the same instruction stores."""
+    if meta[M_DATA] < 0 or meta[M_DATA_BYTES] * meta[M_DATA_COUNT] < at + size:
+        return False
+    there = host != 0
+    beside = other >= 0
+    for byte in range(size):
+        value = _stored_byte(base, operands, meta, at + byte, lane)
+        if there and np.uint32(load_u8(host + byte)) != value:
+            there = False
+        if beside and _stored_byte(base, operands, meta, at + byte, other) != value:
+            beside = False
+    return there or beside
+
+
+@compiled
+def _check_reader(t, cell, stamp_at, w, lane, pc, space, address, size, begin, strong):
+    """Report a write over what a reader has not been ordered before."""
+    stamp = np.int64(cell[stamp_at])
+    if stamp < begin or stamp == 0:
+        return
+    agent, place = np.int64(cell[stamp_at + 1]), np.int64(cell[stamp_at + 2])
+    lanes = np.uint32(cell[stamp_at + 3])
+    me = t[T_CTA] * t[T_WARPS] + w
+    if agent == me:
+        lanes &= ~(np.uint32(1) << np.uint32(lane))
+        if lanes == 0:
+            return
+    if stamp <= t[T_FLOOR] and me - w <= agent < me - w + t[T_WARPS]:
+        return
+    if strong & SWAP or (strong and (place >> 5) & 1 and not (space == SHARED and agent == me)):
+        return
+    if not ordered(t, stamp, agent, lanes, w, lane):
+        report(t, RACE, WRITE_AFTER_READ, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, lanes, 0)
+
+
+@inlined
+def _settled(stamp, agent, begin, floor, first, warps):
+    """Whether an access by another warp is none, or one that a barrier of the CTA has put behind us."""
+    return stamp < begin or (stamp <= floor and first <= agent < first + warps)
+
+
+@inlined
+def _read_by(cell, begin, stamp, me, lane, mark):
+    """Note a read in a cell."""
+    bit = np.uint32(1) << np.uint32(lane)
+    if np.int64(cell[C_READER]) == me and np.int64(cell[C_READ]) >= begin:
+        cell[C_READ_LANES] = cell[C_READ_LANES] | bit if np.int64(cell[C_READ]) == stamp else bit
+    else:
+        if np.int64(cell[C_READ]) >= begin:
+            cell[C_READ2], cell[C_READER2] = cell[C_READ], cell[C_READER]
+            cell[C_READ_PLACE2], cell[C_READ_LANES2] = cell[C_READ_PLACE], cell[C_READ_LANES]
+        cell[C_READ_LANES] = bit
+    cell[C_READ], cell[C_READER], cell[C_READ_PLACE] = np.uint32(stamp), np.uint32(me), mark
+
+
+@inlined
+def quick_touch(t, begin, cell, w, lane, pc, action):
+    """:func:`touch` for a plain read or write of what nobody has touched since a barrier of the whole CTA. Returns whether it
+    was such a one; if not, nothing has been done."""
+    first, warps, floor = t[T_CTA] * t[T_WARPS], t[T_WARPS], t[T_FLOOR]
+    if cell[C_GROUP] != 0 or not _settled(np.int64(cell[C_WRITE]), np.int64(cell[C_WRITER]), begin, floor, first, warps):
+        return False
+    mark = np.uint32(pc << 7) | np.uint32(lane)
+    if action == READ:
+        _read_by(cell, begin, now(t), first + w, lane, mark)
+        return True
+    if not _settled(np.int64(cell[C_READ]), np.int64(cell[C_READER]), begin, floor, first, warps):
+        return False
+    if not _settled(np.int64(cell[C_READ2]), np.int64(cell[C_READER2]), begin, floor, first, warps):
+        return False
+    cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(now(t)), np.uint32(first + w), mark
+    cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)
+    return True
+
+
+@compiled
+def touch(t, begin, cell, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, at, host):
+    """One granule that a lane reads or writes. ``begin``: the least stamp that means anything in the cell. ``at``: the
+    granule's offset in the access. ``group``: of an asynchronous copy."""
+    stamp = now(t)
+    me = t[T_CTA] * t[T_WARPS] + w
+    weak = strong == 0
+    written = np.int64(cell[C_WRITE])
+    if written >= begin:
+        agent, place = np.int64(cell[C_WRITER]), np.int64(cell[C_WRITE_PLACE])
+        by = place & 31
+        known = (agent == me and by == lane) or (written <= t[T_FLOOR] and me - w <= agent < me - w + t[T_WARPS])
+        if cell[C_GROUP] != 0:
+            thread = 32 * (agent - t[T_CTA] * t[T_WARPS]) + by
+            number = np.int64(cell[C_GROUP])
+            done = as_i64(t[T_DONE])[thread]
+            known = True
+            if number > done:
+                extra = 1 if number >= as_i64(t[T_OPEN])[thread] else 2
+                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
+                report(
+                    t, IN_FLIGHT, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, np.int64(1) << by,
+                    extra,
+                )  # fmt: skip
+            elif done - number < RING:
+                written = np.int64(as_u32(t[T_WAITED])[RING * thread + number % RING])
+                known = agent == me and by == lane
+        if not known and not ordered(t, written, agent, np.uint32(1) << np.uint32(by), w, lane):
+            both = not weak and (place >> 5) & 1 and not (space == SHARED and agent == me and action != READ | WRITE)
+            if not both and not (action == READ and (place >> 6) & 1):
+                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
+                benign = False
+                if action == WRITE and group == NO_GROUP:
+                    beside = by if agent == me and place >> 7 == pc and written == stamp else np.int64(-1)
+                    benign = _same_value(base, operands, meta, at, size, lane, beside, host)
+                if not benign:
+                    report(
+                        t, RACE, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent,
+                        np.int64(1) << by, 0,
+                    )  # fmt: skip
+        if not weak and action & READ and np.int64(cell[C_RELEASE]) >= begin:
+            acquire(t, w, np.int64(cell[C_RELEASE]))
+    mark = np.uint32(pc << 7) | np.uint32(lane)
+    if not weak:
+        mark |= np.uint32(32)
+    if strong & SWAP:
+        mark |= np.uint32(64)
+    if action & WRITE:
+        _check_reader(t, cell, C_READ, w, lane, pc, space, address, size, begin, strong)
+        _check_reader(t, cell, C_READ2, w, lane, pc, space, address, size, begin, strong)
+        cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(stamp), np.uint32(me), mark
+        cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)
+        cell[C_GROUP] = np.uint32(group)
+        if not weak:
+            cell[C_RELEASE] = np.uint32(stamp + 1)
+        return
+    _read_by(cell, begin, stamp, me, lane, mark)
