@@ -38,10 +38,11 @@ def test_without_a_barrier_between_stores_and_wgmma() -> None:
     assert {a.opcode.split(".")[0] for a in hazard.accesses} == {"st", "wgmma"}, report.text()
 
 
-def test_overwritten_while_other_warps_read() -> None:
-    """The wait is for this warp's own products; others may still be at theirs."""
-    report = check(kernel(after="st.shared.b16 [%r4], %h;"))
-    assert "RACE" in report.kinds() and "wgmma" in report.text()
+def test_overwritten_behind_a_wait_for_fewer_groups() -> None:
+    text = kernel(after="bar.sync 0; st.shared.b16 [%r4], %h;")
+    assert check(text).ok
+    report = check(text.replace("wait_group.sync.aligned 0;", "wait_group.sync.aligned 1;"))
+    assert set(report.kinds()) == {"IN FLIGHT", "PRODUCT REGISTER"}, report.text()
 
 
 @pytest.mark.parametrize("descriptor", [Descriptor(256, 128, 256), Descriptor(0, 512, 256)], ids=["start", "leading offset"])

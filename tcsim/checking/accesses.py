@@ -31,12 +31,14 @@ from tcsim.checking.layout import (
     C_WRITE,
     CELL_WORDS,
     CHECKER,
+    COPY,
     G_GLOBAL_BITS,
     G_META,
     G_POOL,
     G_REGION_COUNT,
     G_REGIONS,
     G_TILES,
+    GROUP_BITS,
     M_ACTION,
     M_GIVEN,
     M_GIVEN_KIND,
@@ -59,7 +61,6 @@ from tcsim.checking.layout import (
     T_RANK,
     T_SHARED_BITS,
     T_SHARED_SIZE,
-    T_UNSEEN,
     T_WARPS,
     UNINITIALISED,
     WRITE,
@@ -84,7 +85,7 @@ from tcsim.execute.accesses import (
     TILE,
 )
 
-__all__ = ["access", "shared_access"]
+__all__ = ["access", "global_access", "shared_access"]
 
 TILE_WORDS = T_STEPS + 2 * MAX_STEPS
 
@@ -115,7 +116,7 @@ def shared_access(t, w, lane, pc, strong, action, group, address, size, base, op
     bits = t[T_SHARED_BITS]
     granule = np.int64(1) << bits
     begin = owner[T_BEGIN]
-    if action & READ and t[T_UNSEEN] == 0:  # a wider load may take in padding that nobody wrote
+    if action & READ:  # a wider load may take in padding that nobody wrote
         empty = True
         for part in range(offset >> bits, (offset + size - 1 >> bits) + 1):
             if np.int64(as_u32(owner[T_CELLS] + 4 * CELL_WORDS * part)[C_WRITE]) >= begin:
@@ -131,8 +132,8 @@ def shared_access(t, w, lane, pc, strong, action, group, address, size, base, op
         if plain and quick_touch(t, begin, cell, w, lane, pc, action):
             continue
         touch(
-            t, begin, cell, w, lane, pc, strong, action, group, np.int64(SHARED), address - offset + start, min(granule, size),
-            base, operands, meta, max(start - offset, np.int64(0)), host + start if host != 0 else host,
+            t, owner, begin, cell, w, lane, pc, strong, action, group, np.int64(SHARED), address - offset + start,
+            min(granule, size), base, operands, meta, max(start - offset, np.int64(0)), host + start if host != 0 else host,
         )  # fmt: skip
 
 
@@ -157,7 +158,8 @@ def _region(t, address, size, last):
 
 
 @compiled
-def _global(t, w, lane, pc, strong, action, address, size, base, operands, meta, last):
+def global_access(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, last):
+    """One access of one lane to device memory; returns the region it was in. ``last``: the region of the access before."""
     found = _region(t, address, size, last)
     if found < 0:
         return last
@@ -174,10 +176,10 @@ def _global(t, w, lane, pc, strong, action, address, size, base, operands, meta,
     for part in range(offset >> bits, (offset + size - 1 >> bits) + 1):
         start = part << bits
         cell = as_u32(row[2] + 4 * CELL_WORDS * part)
-        if strong == 0 and quick_touch(t, np.int64(1), cell, w, lane, pc, action):
+        if strong == 0 and group == NO_GROUP and quick_touch(t, np.int64(1), cell, w, lane, pc, action):
             continue
         touch(
-            t, np.int64(1), cell, w, lane, pc, strong, action, np.int64(NO_GROUP), np.int64(GLOBAL), row[0] + start,
+            t, t, np.int64(1), cell, w, lane, pc, strong, action, group, np.int64(GLOBAL), row[0] + start,
             min(granule, size), base, operands, meta, max(start - offset, np.int64(0)), row[3] + start,
         )  # fmt: skip
     return found
@@ -216,7 +218,7 @@ def _one(t, w, lane, pc, strong, action, group, space, address, size, base, oper
     if space == SHARED:
         shared_access(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, ctx)
     elif space == GLOBAL:
-        return _global(t, w, lane, pc, strong, action, address, size, base, operands, meta, last)
+        return global_access(t, w, lane, pc, strong, action, group, address, size, base, operands, meta, last)
     elif space == LOCAL:
         _local(t, w, lane, pc, action, address, size)
     return last
@@ -268,7 +270,7 @@ def _copy(t, w, lanes, pc, base, operands, meta, ctx):
                 t, w, lane, pc, np.int64(0), np.int64(READ), np.int64(NO_GROUP), np.int64(GLOBAL), source, size, base, operands,
                 meta, ctx, last,
             )  # fmt: skip
-        group = as_i64(t[T_OPEN])[32 * w + lane]
+        group = np.int64(COPY) << GROUP_BITS | as_i64(t[T_OPEN])[32 * w + lane]
         target = _address(base, operands, meta[SECOND], meta[SECOND_PLANES], lane)
         _one(
             t, w, lane, pc, np.int64(0), np.int64(WRITE), group, np.int64(SHARED), target, size, base, operands, meta, ctx, last

@@ -10,13 +10,17 @@ from __future__ import annotations
 import numpy as np
 
 from isa.compiled import compiled, inlined
-from isa.kernels.planes import as_i64, as_u32, load_u8
+from isa.kernels.planes import as_u32, load_u8
 from isa.machine import SHARED
+from tcsim.checking.asynchronous import ended, surely_ended
 from tcsim.checking.clocks import acquire, now, ordered, report
 from tcsim.checking.layout import (
+    ASYNC,
     C_GROUP,
     C_READ,
     C_READ2,
+    C_READ_GROUP,
+    C_READ_GROUP2,
     C_READ_LANES,
     C_READ_LANES2,
     C_READ_PLACE,
@@ -31,16 +35,15 @@ from tcsim.checking.layout import (
     M_DATA,
     M_DATA_BYTES,
     M_DATA_COUNT,
+    PROXY,
     RACE,
     READ,
     READ_AFTER_WRITE,
-    RING,
     SWAP,
+    T_BEGIN,
     T_CTA,
-    T_DONE,
+    T_FENCED,
     T_FLOOR,
-    T_OPEN,
-    T_WAITED,
     T_WARPS,
     WRITE,
     WRITE_AFTER_READ,
@@ -77,43 +80,53 @@ def _same_value(base, operands, meta, at, size, lane, other, host):
 
 
 @compiled
-def _check_reader(t, cell, stamp_at, w, lane, pc, space, address, size, begin, strong):
+def _check_reader(t, owner, cell, stamp_at, w, lane, pc, space, address, size, begin, strong):
     """Report a write over what a reader has not been ordered before."""
     stamp = np.int64(cell[stamp_at])
     if stamp < begin or stamp == 0:
         return
     agent, place = np.int64(cell[stamp_at + 1]), np.int64(cell[stamp_at + 2])
-    lanes = np.uint32(cell[stamp_at + 3])
+    lanes, group = np.uint32(cell[stamp_at + 3]), np.int64(cell[stamp_at + 4])
     me = t[T_CTA] * t[T_WARPS] + w
+    if group != 0:
+        missing, stamp = ended(t, owner, group, stamp, agent, place & 31, w, lane, True)
+        if missing:
+            report(
+                t, IN_FLIGHT, WRITE_AFTER_READ, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, lanes,
+                missing,
+            )  # fmt: skip
+        if missing or stamp == 0:
+            return
     if agent == me:
         lanes &= ~(np.uint32(1) << np.uint32(lane))
         if lanes == 0:
             return
     if stamp <= t[T_FLOOR] and me - w <= agent < me - w + t[T_WARPS]:
         return
-    if strong & SWAP or (strong and (place >> 5) & 1 and not (space == SHARED and agent == me)):
+    if strong & SWAP or (strong & ~ASYNC and (place >> 5) & 1 and not (space == SHARED and agent == me)):
         return
     if not ordered(t, stamp, agent, lanes, w, lane):
         report(t, RACE, WRITE_AFTER_READ, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, lanes, 0)
 
 
 @inlined
-def _settled(stamp, agent, begin, floor, first, warps):
-    """Whether an access by another warp is none, or one that a barrier of the CTA has put behind us."""
-    return stamp < begin or (stamp <= floor and first <= agent < first + warps)
+def _settled(stamp, agent, group, begin, floor, first, warps):
+    """Whether an access by another warp is none, or an ordinary one that a barrier of the CTA has put behind us."""
+    return stamp < begin or (group == NO_GROUP and stamp <= floor and first <= agent < first + warps)
 
 
 @inlined
-def _read_by(cell, begin, stamp, me, lane, mark):
+def _read_by(cell, begin, stamp, me, lane, mark, group):
     """Note a read in a cell."""
     bit = np.uint32(1) << np.uint32(lane)
-    if np.int64(cell[C_READER]) == me and np.int64(cell[C_READ]) >= begin:
+    if np.int64(cell[C_READER]) == me and np.int64(cell[C_READ_GROUP]) == group and np.int64(cell[C_READ]) >= begin:
         cell[C_READ_LANES] = cell[C_READ_LANES] | bit if np.int64(cell[C_READ]) == stamp else bit
     else:
         if np.int64(cell[C_READ]) >= begin:
             cell[C_READ2], cell[C_READER2] = cell[C_READ], cell[C_READER]
             cell[C_READ_PLACE2], cell[C_READ_LANES2] = cell[C_READ_PLACE], cell[C_READ_LANES]
-        cell[C_READ_LANES] = bit
+            cell[C_READ_GROUP2] = cell[C_READ_GROUP]
+        cell[C_READ_LANES], cell[C_READ_GROUP] = bit, np.uint32(group)
     cell[C_READ], cell[C_READER], cell[C_READ_PLACE] = np.uint32(stamp), np.uint32(me), mark
 
 
@@ -122,52 +135,67 @@ def quick_touch(t, begin, cell, w, lane, pc, action):
     """:func:`touch` for a plain read or write of what nobody has touched since a barrier of the whole CTA. Returns whether it
     was such a one; if not, nothing has been done."""
     first, warps, floor = t[T_CTA] * t[T_WARPS], t[T_WARPS], t[T_FLOOR]
-    if cell[C_GROUP] != 0 or not _settled(np.int64(cell[C_WRITE]), np.int64(cell[C_WRITER]), begin, floor, first, warps):
+    group, agent = np.int64(cell[C_GROUP]), np.int64(cell[C_WRITER])
+    if not _settled(np.int64(cell[C_WRITE]), agent, group, begin, floor, first, warps) and not (
+        group != NO_GROUP and begin == t[T_BEGIN] and surely_ended(t, group, agent, np.int64(cell[C_WRITE_PLACE]) & 31, w)
+    ):
         return False
     mark = np.uint32(pc << 7) | np.uint32(lane)
     if action == READ:
-        _read_by(cell, begin, now(t), first + w, lane, mark)
+        _read_by(cell, begin, now(t), first + w, lane, mark, NO_GROUP)
         return True
-    if not _settled(np.int64(cell[C_READ]), np.int64(cell[C_READER]), begin, floor, first, warps):
+    if not _settled(np.int64(cell[C_READ]), np.int64(cell[C_READER]), np.int64(cell[C_READ_GROUP]), begin, floor, first, warps):
         return False
-    if not _settled(np.int64(cell[C_READ2]), np.int64(cell[C_READER2]), begin, floor, first, warps):
+    if not _settled(
+        np.int64(cell[C_READ2]), np.int64(cell[C_READER2]), np.int64(cell[C_READ_GROUP2]), begin, floor, first, warps
+    ):
         return False
     cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(now(t)), np.uint32(first + w), mark
     cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)
+    cell[C_GROUP] = np.uint32(NO_GROUP)
     return True
 
 
 @compiled
-def touch(t, begin, cell, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, at, host):
-    """One granule that a lane reads or writes. ``begin``: the least stamp that means anything in the cell. ``at``: the
-    granule's offset in the access. ``group``: of an asynchronous copy."""
+def _check_fence(t, written, agent, place, w, lane, pc, space, address, size):
+    """Report a read by the asynchronous proxy of what an ordinary store has written and no proxy fence has passed on."""
+    first = t[T_CTA] * t[T_WARPS]
+    if agent < first or agent >= first + t[T_WARPS]:
+        return
+    by = place & 31
+    if written > np.int64(as_u32(t[T_FENCED])[32 * (agent - first) + by]):
+        me, lanes = first + w, np.int64(1) << lane
+        report(t, PROXY, READ_AFTER_WRITE, space, address, size, pc, me, lanes, place >> 7, agent, np.int64(1) << by, 0)
+
+
+@compiled
+def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, at, host):
+    """One granule that a lane reads or writes. ``owner``: the table of the CTA in whose shared memory it is, else ``t``.
+    ``begin``: the least stamp that means anything in the cell. ``at``: the granule's offset in the access. ``group``: of an
+    asynchronous access."""
     stamp = now(t)
     me = t[T_CTA] * t[T_WARPS] + w
-    weak = strong == 0
+    weak = strong & ~ASYNC == 0
     written = np.int64(cell[C_WRITE])
     if written >= begin:
         agent, place = np.int64(cell[C_WRITER]), np.int64(cell[C_WRITE_PLACE])
-        by = place & 31
+        by, before = place & 31, np.int64(cell[C_GROUP])
         known = (agent == me and by == lane) or (written <= t[T_FLOOR] and me - w <= agent < me - w + t[T_WARPS])
-        if cell[C_GROUP] != 0:
-            thread = 32 * (agent - t[T_CTA] * t[T_WARPS]) + by
-            number = np.int64(cell[C_GROUP])
-            done = as_i64(t[T_DONE])[thread]
-            known = True
-            if number > done:
-                extra = 1 if number >= as_i64(t[T_OPEN])[thread] else 2
-                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
+        role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
+        if before != 0:
+            missing, since = ended(t, owner, before, written, agent, by, w, lane, False)
+            known = missing != 0 or since == 0 or (agent == me and by == lane)
+            if missing and not (not weak and (place >> 5) & 1):
                 report(
                     t, IN_FLIGHT, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, np.int64(1) << by,
-                    extra,
+                    missing,
                 )  # fmt: skip
-            elif done - number < RING:
-                written = np.int64(as_u32(t[T_WAITED])[RING * thread + number % RING])
-                known = agent == me and by == lane
+            written = since
+        elif strong & ASYNC and action == READ and space == SHARED:
+            _check_fence(t, written, agent, place, w, lane, pc, space, address, size)
         if not known and not ordered(t, written, agent, np.uint32(1) << np.uint32(by), w, lane):
             both = not weak and (place >> 5) & 1 and not (space == SHARED and agent == me and action != READ | WRITE)
             if not both and not (action == READ and (place >> 6) & 1):
-                role = READ_AFTER_WRITE if action & READ else WRITE_AFTER_WRITE
                 benign = False
                 if action == WRITE and group == NO_GROUP:
                     beside = by if agent == me and place >> 7 == pc and written == stamp else np.int64(-1)
@@ -185,12 +213,12 @@ def touch(t, begin, cell, w, lane, pc, strong, action, group, space, address, si
     if strong & SWAP:
         mark |= np.uint32(64)
     if action & WRITE:
-        _check_reader(t, cell, C_READ, w, lane, pc, space, address, size, begin, strong)
-        _check_reader(t, cell, C_READ2, w, lane, pc, space, address, size, begin, strong)
+        _check_reader(t, owner, cell, C_READ, w, lane, pc, space, address, size, begin, strong)
+        _check_reader(t, owner, cell, C_READ2, w, lane, pc, space, address, size, begin, strong)
         cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(stamp), np.uint32(me), mark
         cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)
         cell[C_GROUP] = np.uint32(group)
         if not weak:
             cell[C_RELEASE] = np.uint32(stamp + 1)
         return
-    _read_by(cell, begin, stamp, me, lane, mark)
+    _read_by(cell, begin, stamp, me, lane, mark, group)

@@ -78,7 +78,8 @@ class Checker:
         if program.image is not None:
             raise TcsimError(f"{program.name}: checks run PTX; leave out execute='machine'")
         hooked = hooked_program(launch.loaded, launch.lowered, numerics=self.numerics)
-        order = Order.of(geometry, self.seed)
+        warpgroups = any(opcode.startswith("wgmma") for opcode in program.opcodes)
+        order = Order.of(geometry, self.seed, together=4 if warpgroups else 1)
         memory, clusters = launch.device.memory, geometry.ctas // geometry.cluster_size
 
         def make_plain(kind: type[CtaSlot], **options: Any) -> Cluster:
@@ -86,7 +87,7 @@ class Checker:
             return Cluster(make, geometry.cluster_size)
 
         def watched(grid: GridTables) -> tuple[list[Hazard], int]:
-            options = {"grid": grid, "order": order, "tracked": len(hooked.tracked.names)}
+            options = {"grid": grid, "order": order}
             make_slot = partial(_make, CheckedSlot, hooked.loaded, launch, geometry, parameters, options)
             try:
                 make_cluster = partial(CheckedCluster, make_slot, geometry.cluster_size, order)
@@ -96,7 +97,7 @@ class Checker:
             except DeadlockError as problem:
                 return [Hazard("DEADLOCK", "", (), "", "", program.name, detail=str(problem))], 0
 
-        narrator = Narrator(program, geometry, memory, order.warps, hooked.tracked.names)
+        narrator = Narrator(hooked, geometry, memory, order.warps)
         talks = any(program.code[:, KIND] == Kind.HOST_CALL)  # a second launch would print again
         writable = None
         if hooked.written is not None:

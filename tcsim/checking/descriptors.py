@@ -15,8 +15,21 @@ from isa.machine import WARP, WINDOW_BITS
 from isa.tensor.matrix_descriptor import chunk_address, chunk_view
 from isa.tensor.wgmma_operands import shape_of
 from tcsim.checking.accesses import shared_access
-from tcsim.checking.cells import NO_GROUP
-from tcsim.checking.layout import CHECKER, G_META, G_POOL, M_DATA, M_ROW, META_WORDS, READ, T_GRID, T_RANK
+from tcsim.checking.layout import (
+    ASYNC,
+    CHECKER,
+    G_META,
+    G_POOL,
+    GROUP_BITS,
+    M_DATA,
+    M_ROW,
+    META_WORDS,
+    PRODUCT,
+    READ,
+    T_GRID,
+    T_PRODUCT_OPEN,
+    T_RANK,
+)
 
 __all__ = ["descriptor_reads"]
 
@@ -27,6 +40,7 @@ _ROWS = 16
 def _read(t, w, pc, descriptor, mn_major, first, lines, k_bytes, base, operands, meta, ctx):
     """The chunks of ``lines`` rows or columns of ``k_bytes``, from ``first`` on."""
     view = chunk_view(descriptor, mn_major)
+    group = np.int64(PRODUCT) << GROUP_BITS | as_i64(t[T_PRODUCT_OPEN])[w]
     # MN-major, elements have 16 bits: a line is a k
     down, across = (k_bytes // 2, lines // 8) if mn_major else (lines, k_bytes // 16)
     from_line, from_chunk = (np.int64(0), first // 8) if mn_major else (first, np.int64(0))
@@ -35,8 +49,7 @@ def _read(t, w, pc, descriptor, mn_major, first, lines, k_bytes, base, operands,
         for j in range(across):
             address = own + chunk_address(view, from_line + i, from_chunk + j)
             shared_access(
-                t, w, np.int64(0), pc, np.int64(0), np.int64(READ), np.int64(NO_GROUP), address, np.int64(16), base, operands,
-                meta, ctx,
+                t, w, np.int64(0), pc, np.int64(ASYNC), np.int64(READ), group, address, np.int64(16), base, operands, meta, ctx,
             )  # fmt: skip
 
 

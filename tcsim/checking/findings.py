@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from isa.machine import LOCAL, SHARED
-from isa.program import Program
+from tcsim.checking.hooked import HookedProgram
 from tcsim.checking.layout import (
+    BULK_READS,
+    BULK_WRITES,
     DIVERGENT_BARRIER,
     F_ADDRESS,
     F_AGENT,
@@ -24,10 +26,15 @@ from tcsim.checking.layout import (
     F_SPACE,
     IN_FLIGHT,
     INACTIVE_SOURCE,
+    MBARRIER,
+    NOT_COMMITTED,
     OVERFLOW,
     PARTIAL_WARP,
+    PRODUCTS,
+    PROXY,
     RACE,
     READ_AFTER_WRITE,
+    REGISTER,
     STRAY,
     UNINITIALISED,
     UNSET_REGISTER,
@@ -45,16 +52,36 @@ __all__ = ["Narrator"]
 
 _MODEL = "PTX ISA 8, memory consistency model"
 
+# Why an asynchronous access may still be under way, and what to try.
+_UNDER_WAY = {
+    MBARRIER: (
+        "the copy tells an mbarrier when it has come; neither this thread nor one it comes behind has waited for that phase "
+        "(PTX ISA 9.7.13.15.16)",
+        "mbarrier.try_wait.parity on the copy's mbarrier, with the parity of the phase that counts its bytes, until it is true",
+    ),
+    BULK_WRITES: (
+        "the copying thread has not waited until its bulk copies have written (PTX ISA 9.7.9.25.6.2)",
+        "cp.async.bulk.commit_group, then cp.async.bulk.wait_group 0 by the copying thread, before the barrier",
+    ),
+    BULK_READS: (
+        "the bulk copy may still read this: its thread has not waited for the group (PTX ISA 9.7.9.25.6.2)",
+        "cp.async.bulk.commit_group, cp.async.bulk.wait_group.read 0 by the copying thread, then a barrier, before this write",
+    ),
+    PRODUCTS: (
+        "wgmma may still read this: no warp of the warpgroup that this thread comes behind has waited for its group "
+        "(PTX ISA 9.7.15.7.3)",
+        "wgmma.commit_group and a wgmma.wait_group that covers it, then a barrier or an mbarrier, before this write",
+    ),
+}
+
 
 class Narrator:
-    """Tells findings of one launch. ``warps``: what number each row of the executor has (an adversarial order exchanges them).
-    ``registers``: names of the registers that are tracked."""
+    """Tells findings of one launch. ``warps``: what number each row of the executor has (an adversarial order exchanges
+    them)."""
 
-    def __init__(
-        self, program: Program, geometry: Geometry, memory: DeviceMemory, warps: Sequence[int], registers: Sequence[str]
-    ) -> None:
-        self.program, self.geometry, self.memory = program, geometry, memory
-        self.warps, self.registers = warps, registers
+    def __init__(self, hooked: HookedProgram, geometry: Geometry, memory: DeviceMemory, warps: Sequence[int]) -> None:
+        self.program, self.geometry, self.memory = hooked.loaded.program, geometry, memory
+        self.warps, self.registers, self.of_products = warps, hooked.tracked.names, hooked.products.names
 
     def hazard(self, row: NDArray[int]) -> Hazard:  # type: ignore[type-var]
         """The hazard of one row of findings."""
@@ -68,6 +95,8 @@ class Narrator:
             UNSET_REGISTER: self._unset,
             OVERFLOW: self._overflow,
             STRAY: self._stray,
+            PROXY: self._proxy,
+            REGISTER: self._register,
         }[int(row[F_KIND])]
         return tell([int(value) for value in row])
 
@@ -110,7 +139,10 @@ class Narrator:
         roles = {READ_AFTER_WRITE: ("write", "read"), WRITE_AFTER_READ: ("read", "write")}.get(row[F_ROLE], ("write", "write"))
         before, after = self._other(row, roles[0]), self._here(row, roles[1])
         counting = row[F_SPACE] != SHARED and before.line == after.line and before.file == after.file
-        if before.cta != after.cta:
+        if before.cta != after.cta and row[F_SPACE] == SHARED:
+            why = f"nothing orders CTA {before.cta} before CTA {after.cta} of the cluster ({_MODEL})"
+            suggestion = "barrier.cluster.arrive and .wait (cluster.sync()), or an mbarrier, between them"
+        elif before.cta != after.cta:
             why = f"nothing orders CTA {before.cta} before CTA {after.cta} ({_MODEL})"
             suggestion = (
                 "an atomic, or a second launch; a flag between CTAs needs __threadfence() before it is set, and an atomic or "
@@ -122,7 +154,9 @@ class Narrator:
         else:
             why = f"no barrier orders warp {before.warp} before warp {after.warp} between them ({_MODEL})"
             suggestion = f"__syncthreads() before {after.where}"
-        if counting:
+        if "async.bulk" in after.opcode:
+            suggestion = "an mbarrier that those arrive at who use the memory, waited for by the thread before it issues the copy"
+        elif counting:
             suggestion = "an atomic operation, such as atomicAdd"
         return self._make("RACE", self._memory(row), row, (before, after), why, suggestion)
 
@@ -139,7 +173,10 @@ class Narrator:
 
     def _in_flight(self, row: list[int]) -> Hazard:
         role = "read" if row[F_ROLE] == READ_AFTER_WRITE else "write"
-        if row[F_EXTRA] == 1:
+        first = "read" if row[F_ROLE] == WRITE_AFTER_READ else "copy"
+        if row[F_EXTRA] in _UNDER_WAY:
+            why, suggestion = _UNDER_WAY[row[F_EXTRA]]
+        elif row[F_EXTRA] == NOT_COMMITTED:
             why = "the copy was not committed to a group when the thread waited, so no wait covers it (PTX ISA 9.7.9.25.3)"
             suggestion = "cp.async.commit_group before cp.async.wait_group, or cp.async.wait_all"
         else:
@@ -149,7 +186,7 @@ class Narrator:
             )
             suggestion = "wait_group with a smaller number, behind the commit and before the barrier that precedes this access"
         return self._make(
-            "IN FLIGHT", self._memory(row), row, (self._other(row, "copy"), self._here(row, role)), why, suggestion
+            "IN FLIGHT", self._memory(row), row, (self._other(row, first), self._here(row, role)), why, suggestion
         )
 
     def _divergent(self, row: list[int]) -> Hazard:
@@ -198,6 +235,27 @@ class Narrator:
             (self._here(row, "read"),),
             f"{name} has not been written on the way to this instruction; it holds anything on hardware",
             "give the variable a value on every path",
+        )
+
+    def _register(self, row: list[int]) -> Hazard:
+        name = self.of_products[row[F_ADDRESS]]
+        if row[F_EXTRA]:
+            why = f"an ordinary instruction has set {name} since the last wgmma.fence (PTX ISA 9.7.15.7.1)"
+            suggestion = "wgmma.fence.sync.aligned between that instruction and this one"
+        else:
+            why = f"the wgmma that {name} belongs to may still be under way: no wgmma.wait_group covers it (PTX ISA 9.7.15.7.3)"
+            suggestion = "wgmma.commit_group and a wgmma.wait_group that covers it, before this"
+        return self._make("PRODUCT REGISTER", name, row, (self._here(row, ""),), why, suggestion)
+
+    def _proxy(self, row: list[int]) -> Hazard:
+        return self._make(
+            "PROXY FENCE",
+            self._memory(row),
+            row,
+            (self._other(row, "write"), self._here(row, "read")),
+            "the asynchronous proxy reads what an ordinary store has written, and no fence.proxy.async is between them "
+            "(PTX ISA 8.2.2; 9.7.9.25.2)",
+            "fence.proxy.async.shared::cta by the threads that have written, before the barrier",
         )
 
     def _stray(self, row: list[int]) -> Hazard:

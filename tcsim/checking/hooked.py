@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from isa.lower.ir import Kernel
 from tcsim.checking.instrument import Hook, Hooks, instrument
-from tcsim.checking.lanes import register_read, register_written
+from tcsim.checking.lanes import (
+    product_after,
+    product_before,
+    product_fence,
+    product_moved,
+    product_set,
+    product_touched,
+    register_read,
+    register_written,
+)
 from tcsim.checking.plan import Plan, make_plan
+from tcsim.checking.products import ProductRegisters, find_product_registers
 from tcsim.checking.registers import Tracked, find_unset
 from tcsim.checking.written import Written, find_written
 from tcsim.execute.loader import LoadedProgram
@@ -20,13 +31,14 @@ __all__ = ["HookedProgram", "hooked_program"]
 @dataclass(frozen=True)
 class HookedProgram:
     """``loaded``: the program with its hooks; ``origin``: for each of its instructions the one it stands for; ``plan``: what
-    is hooked and why; ``tracked``: registers that may be read before they are written; ``written``: what the kernel can write,
-    or None if that is not known."""
+    is hooked and why; ``tracked``: registers that may be read before they are written; ``products``: registers of wgmma
+    that may be touched at the wrong time; ``written``: what the kernel can write, or None if that is not known."""
 
     loaded: LoadedProgram
     origin: list[int]
     plan: Plan
     tracked: Tracked
+    products: ProductRegisters
     written: Written | None
 
 
@@ -42,8 +54,12 @@ def hooked_program(loaded: LoadedProgram, lowered: Callable[[], Kernel] | None, 
         kernel = lowered() if lowered is not None else None
         tracked = find_unset(kernel) if kernel is not None else Tracked()
         _track(plan, tracked)
+        products = find_product_registers(kernel) if kernel is not None else ProductRegisters()
+        _watch(plan, products)
         hooked, origin = instrument(loaded, plan.hooks)
-        made[numerics] = HookedProgram(hooked, origin, plan, tracked, find_written(kernel) if kernel is not None else None)
+        made[numerics] = HookedProgram(
+            hooked, origin, plan, tracked, products, find_written(kernel) if kernel is not None else None
+        )
     return made[numerics]
 
 
@@ -56,3 +72,24 @@ def _track(plan: Plan, tracked: Tracked) -> None:
     for pc, numbers in tracked.written.items():
         hooks = plan.hooks.setdefault(pc, Hooks())
         hooks.after += [Hook(register_written, (number, count)) for number in dict.fromkeys(numbers)]
+
+
+def _watch(plan: Plan, products: ProductRegisters) -> None:
+    """Hooks for registers of wgmma that may be touched at the wrong time."""
+    count = len(products.names)
+    if not count:
+        return
+
+    def add(where: Mapping[int, Sequence[int]], function: Callable[..., Any], before: bool) -> None:
+        for pc, numbers in where.items():
+            around = plan.hooks.setdefault(pc, Hooks())
+            (around.before if before else around.after).extend(Hook(function, (count, number)) for number in numbers)
+
+    add(products.used, product_before, True)
+    add(products.touched, product_touched, True)
+    add(products.multiplied, product_after, False)
+    add(products.set, product_set, False)
+    for pc, pair in products.moved.items():
+        plan.hooks.setdefault(pc, Hooks()).after.append(Hook(product_moved, (count, *pair)))
+    for pc in products.fences:
+        plan.hooks.setdefault(pc, Hooks()).after.append(Hook(product_fence, (count,)))

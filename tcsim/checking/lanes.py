@@ -14,6 +14,7 @@ from tcsim.checking.layout import (
     G_META,
     G_POOL,
     INACTIVE_SOURCE,
+    JUST_SET,
     M_DATA,
     M_GIVEN,
     M_MEMBERS,
@@ -21,15 +22,31 @@ from tcsim.checking.layout import (
     M_ROW,
     META_WORDS,
     PARTIAL_WARP,
+    REGISTER,
     T_CTA,
     T_GRID,
     T_LIVE,
+    T_PRODUCT_DONE,
+    T_PRODUCT_OPEN,
+    T_PRODUCT_REGISTERS,
     T_WARPS,
     T_WRITTEN,
     UNSET_REGISTER,
 )
 
-__all__ = ["SHUFFLE_MODES", "register_read", "register_written", "shuffle_after", "whole_warp_before"]
+__all__ = [
+    "SHUFFLE_MODES",
+    "product_after",
+    "product_before",
+    "product_fence",
+    "product_moved",
+    "product_set",
+    "product_touched",
+    "register_read",
+    "register_written",
+    "shuffle_after",
+    "whole_warp_before",
+]
 
 SHUFFLE_MODES = ("up", "down", "bfly", "idx")
 _FULL = np.uint32(0xFFFF_FFFF)
@@ -120,4 +137,62 @@ def register_read(base, lanes, place, ctx):
     if unset:
         me = t[T_CTA] * t[T_WARPS] + w
         report(t, UNSET_REGISTER, 0, 0, np.int64(row[1]), 0, np.int64(row[0]), me, unset, -1, me, 0, 0)
+    return np.int32(0)
+
+
+# Of the rows of the hooks below: the watched registers of products (tcsim.checking.products) there are, then those concerned.
+
+
+@compiled
+def _product_registers(t, w, count):
+    return as_i64(t[T_PRODUCT_REGISTERS] + 8 * count * w)
+
+
+def product_before(base, lanes, place, ctx):
+    """A product is about to take a register that an ordinary instruction may have set behind the fence."""
+    t, row, w = as_i64(load_i64(ctx + 8 * CHECKER)), as_i32(place), load_i64(ctx + 8 * WARP)
+    if _product_registers(t, w, np.int64(row[1]))[row[2]] == JUST_SET:
+        me = t[T_CTA] * t[T_WARPS] + w
+        report(t, REGISTER, 0, 0, np.int64(row[2]), 0, np.int64(row[0]), me, lanes, -1, me, 0, 1)
+    return np.int32(0)
+
+
+def product_after(base, lanes, place, ctx):
+    """A product is on its way to a register, or reads it."""
+    t, row, w = as_i64(load_i64(ctx + 8 * CHECKER)), as_i32(place), load_i64(ctx + 8 * WARP)
+    _product_registers(t, w, np.int64(row[1]))[row[2]] = as_i64(t[T_PRODUCT_OPEN])[w]
+    return np.int32(0)
+
+
+def product_touched(base, lanes, place, ctx):
+    """Another instruction is about to read or write such a register."""
+    t, row, w = as_i64(load_i64(ctx + 8 * CHECKER)), as_i32(place), load_i64(ctx + 8 * WARP)
+    if _product_registers(t, w, np.int64(row[1]))[row[2]] > as_i64(t[T_PRODUCT_DONE])[w]:
+        me = t[T_CTA] * t[T_WARPS] + w
+        report(t, REGISTER, 0, 0, np.int64(row[2]), 0, np.int64(row[0]), me, lanes, -1, me, 0, 0)
+    return np.int32(0)
+
+
+def product_set(base, lanes, place, ctx):
+    """Another instruction has written such a register."""
+    t, row, w = as_i64(load_i64(ctx + 8 * CHECKER)), as_i32(place), load_i64(ctx + 8 * WARP)
+    _product_registers(t, w, np.int64(row[1]))[row[2]] = JUST_SET
+    return np.int32(0)
+
+
+def product_moved(base, lanes, place, ctx):
+    """A move has copied such a register (the second of its row) to another (the first)."""
+    t, row, w = as_i64(load_i64(ctx + 8 * CHECKER)), as_i32(place), load_i64(ctx + 8 * WARP)
+    registers = _product_registers(t, w, np.int64(row[1]))
+    registers[row[2]] = registers[row[3]]
+    return np.int32(0)
+
+
+def product_fence(base, lanes, place, ctx):
+    """``wgmma.fence``."""
+    t, row, w = as_i64(load_i64(ctx + 8 * CHECKER)), as_i32(place), load_i64(ctx + 8 * WARP)
+    registers = _product_registers(t, w, np.int64(row[1]))
+    for number in range(row[1]):
+        if registers[number] == JUST_SET:
+            registers[number] = 0
     return np.int32(0)

@@ -40,8 +40,20 @@ T_WRITTEN = 22  # uint8 [warp, tracked registers, 32]: which lanes have written 
 T_NUMERIC = 23  # uint32 [warp, KEPT, 32]: accumulators before a matrix instruction
 T_PEERS = 24  # int64 [16]: the checker tables of the CTAs of the cluster, by rank
 T_RANK = 25  # number: the CTA's rank in its cluster
-T_UNSEEN = 26  # number: 1 if something writes shared memory that no hook sees
-T_WORDS = 28
+T_FENCED = 26  # uint32 [thread]: up to which stamp its writes are behind a fence.proxy.async
+T_MBARRIERS, T_MBARRIER_COUNT = 27, 28  # int64 [MBARRIERS, MB_WORDS]; number in use
+T_MBARRIER_CLOCKS = 29  # uint32 [MBARRIERS, 2, thread + 1]: what those knew who arrived in even and odd phases, or before
+T_MBARRIER_WAITED = 30  # uint32 [MBARRIERS, RING, warp, 2]: when a warp was first let through a phase, and which lanes
+T_BULK_OPEN, T_BULK_READ, T_BULK_DONE = 31, 32, 33  # of bulk copies from shared memory, per thread: int64 [thread] open group,
+# last group known to have read, known to have written
+T_BULK_WAITED = 34  # uint32 [thread, 2, RING]: the stamps of those waits
+T_PRODUCT_OPEN, T_PRODUCT_DONE = 35, 36  # of wgmma, per warp: int64 [warp] open group, last group waited for
+T_PRODUCT_WAITED = 37  # uint32 [warp, RING]
+T_PRODUCT_REGISTERS = 38  # int64 [warp, watched register]: the group of the product that it is part of; or JUST_SET
+T_WORDS = 40
+
+JUST_SET = -1
+"""In place of a group: an ordinary instruction has written the register since the last wgmma.fence."""
 
 # The table of the launch, int64.
 G_SEQUENCE, G_FOUND, G_LOST = 0, 1, 2  # numbers: the counter; findings; findings for which there was no room
@@ -55,13 +67,24 @@ G_WORDS = 16
 ONLY_READ = -1
 """In place of the cells of a region: no store of the kernel has an address made of a pointer to it."""
 
-# A cell, uint32. Stamp 0: never. A place is pc << 7 | swap << 6 | strong << 5 | lane.
+# An mbarrier object: its offset in shared memory; how many phases have ended; the last phases of T_MBARRIER_CLOCKS.
+MB_OFFSET, MB_PHASE, MB_EVEN, MB_ODD = 0, 1, 2, 3
+MB_WORDS, MBARRIERS = 4, 64
+
+# A cell, uint32. Stamp 0: never. A place is pc << 7 | swap << 6 | strong << 5 | lane. A group is that of an asynchronous write
+# or read, whose end a wait tells, as one of the kinds below << GROUP_BITS | number; else 0.
 C_WRITE, C_WRITER, C_WRITE_PLACE = 0, 1, 2
-C_READ, C_READER, C_READ_PLACE, C_READ_LANES = 3, 4, 5, 6
-C_READ2, C_READER2, C_READ_PLACE2, C_READ_LANES2 = 7, 8, 9, 10
-C_GROUP = 11  # of an asynchronous copy: its group; else 0
-C_RELEASE = 12  # the stamp at which the last strong write released
+C_READ, C_READER, C_READ_PLACE, C_READ_LANES, C_READ_GROUP = 3, 4, 5, 6, 7
+C_READ2, C_READER2, C_READ_PLACE2, C_READ_LANES2, C_READ_GROUP2 = 8, 9, 10, 11, 12
+C_GROUP = 13  # of the write
+C_RELEASE = 14  # the stamp at which the last strong write released
 CELL_WORDS = 16
+
+GROUP_BITS = 29
+COPY, TRANSACTION, BULK, PRODUCT = 1, 2, 3, 4
+"""cp.async: number of the thread's group. Told to an mbarrier: number of the object << PHASE_BITS | phase. Bulk copy from
+shared memory: number of the thread's group. wgmma: number of the warp's group."""
+PHASE_BITS = 22
 
 # What an instruction is to the hooks: the columns of tcsim.execute.accesses.access_table, then:
 M_ACTION = 11  # READ, WRITE, or both
@@ -74,7 +97,8 @@ M_ROW = 20  # the operand row of the instruction, bytes
 META_WORDS = 21
 
 READ, WRITE = 1, 2
-STRONG, ACQUIRE, RELEASE, SWAP = 1, 2, 4, 16
+STRONG, ACQUIRE, RELEASE, SWAP, ASYNC = 1, 2, 4, 16, 32
+"""ASYNC: by the asynchronous proxy."""
 
 PHASES, RING = 4, 8
 
@@ -85,7 +109,10 @@ FINDING_WORDS = 13
 
 # Kinds of findings.
 RACE, UNINITIALISED, IN_FLIGHT, DIVERGENT_BARRIER, INACTIVE_SOURCE = 1, 2, 3, 4, 5
-PARTIAL_WARP, UNSET_REGISTER, OVERFLOW, STRAY = 6, 7, 8, 9
+PARTIAL_WARP, UNSET_REGISTER, OVERFLOW, STRAY, PROXY, REGISTER = 6, 7, 8, 9, 10, 11
+
+# F_EXTRA of IN_FLIGHT: what was not waited for.
+NOT_COMMITTED, COPIES, MBARRIER, BULK_WRITES, BULK_READS, PRODUCTS = 1, 2, 3, 4, 5, 6
 
 # F_ROLE of a race.
 WRITE_AFTER_WRITE, WRITE_AFTER_READ, READ_AFTER_WRITE = 1, 2, 3

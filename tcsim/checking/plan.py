@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,7 @@ from isa.machine import GENERIC, GLOBAL, SHARED
 from isa.program import EXTRA, FUNCTION, KIND, MEMBERS, OPERANDS, Kind, Program
 from isa.spec.registry import Form
 from tcsim.checking.accesses import access
+from tcsim.checking.bulk import BULK_ROW, async_store, bulk_load, bulk_move, bulk_store, tensor_load, tensor_store
 from tcsim.checking.descriptors import descriptor_reads
 from tcsim.checking.instrument import Hook, Hooks
 from tcsim.checking.lanes import SHUFFLE_MODES, shuffle_after, whole_warp_before
@@ -34,16 +37,20 @@ from tcsim.checking.layout import (
     SWAP,
     WRITE,
 )
+from tcsim.checking.mbarriers import mbarrier_arrive, mbarrier_wait
 from tcsim.checking.numerics import matrix_after, matrix_before
 from tcsim.checking.synchronisation import (
     acquire_all,
     barrier_after,
     barrier_before,
+    commit_bulk,
     commit_copies,
+    commit_products,
     fence,
-    mbarrier_arrive,
-    mbarrier_wait,
+    proxy_fence,
+    wait_bulk,
     wait_copies,
+    wait_products,
     warp_sync_after,
 )
 from tcsim.execute.accesses import MAX_STEPS, OPERAND, PLANES, SECOND, T_BITS, T_STEPS, TILE, access_table, tile_table
@@ -60,8 +67,7 @@ _EXPONENTS = {"f16": 0x7C00, "bf16": 0x7F80, "tf32": 0x7F80_0000, "f32": 0x7F80_
 @dataclass
 class Plan:
     """``hooks`` by instruction. ``meta``: int32 [instruction, META_WORDS]; ``tiles``: patterns of wmma tiles.
-    ``shared_bits``, ``global_bits``: log2 of the granules. ``writes_global``: whether the kernel writes device memory at all.
-    ``unseen``: whether it has instructions that write shared memory and are not watched."""
+    ``shared_bits``, ``global_bits``: log2 of the granules. ``writes_global``: whether the kernel writes device memory."""
 
     hooks: dict[int, Hooks]
     meta: NDArray[np.int32]
@@ -69,7 +75,6 @@ class Plan:
     shared_bits: int
     global_bits: int
     writes_global: bool
-    unseen: bool
 
 
 def make_plan(program: Program, *, numerics: bool) -> Plan:
@@ -89,9 +94,9 @@ def make_plan(program: Program, *, numerics: bool) -> Plan:
         a is not None and a.space in (GLOBAL, GENERIC) and _ACTIONS.get(a.kind, READ) & WRITE and a.kind != "copy"
         for a in program.memory
     )
-    unseen = any(opcode.startswith(("cp.async.bulk", "cp.reduce.async.bulk")) for opcode in program.opcodes)
+    writes = writes or any("async.bulk." in opcode and ".global.shared::cta" in opcode for opcode in program.opcodes)
     tiles = tiles if len(tiles) else np.zeros((1, T_STEPS + 2 * MAX_STEPS), np.int64)
-    return Plan(hooks, meta, tiles, shared, device, writes, unseen)
+    return Plan(hooks, meta, tiles, shared, device, writes)
 
 
 def _granules(program: Program, tiles: NDArray[np.int64], meta: NDArray[np.int32]) -> tuple[int, int]:
@@ -127,6 +132,10 @@ class _Instruction:
     def hooks(self) -> Hooks:
         """What surrounds this instruction."""
         kind = int(self.row[KIND])
+        if self.words[0] in ("st", "red") and self.words[1] == "async":
+            return Hooks(before=[self._bulk(async_store)])
+        if "async.bulk." in self.opcode and self.row[FUNCTION] >= 0:
+            return self._bulk_copy()
         if "mbarrier" in self.opcode and self.row[FUNCTION] >= 0:
             return self._mbarrier()
         if self.opcode.startswith("barrier.cluster."):
@@ -192,26 +201,58 @@ class _Instruction:
             strong |= STRONG | RELEASE
         return strong
 
+    @property
+    def _planes(self) -> dict[str, int]:
+        """Planes of each operand; of an address, of its base."""
+        planes = self.program.kernels[int(self.row[FUNCTION])].planes
+        return dict(zip((operand.name for operand in self.form.operands), planes, strict=True))
+
     def _mbarrier(self) -> Hooks:
-        """Operations of an mbarrier, and stores that tell one when they have come; bulk copies are not watched."""
-        slots, around = self._slots(), Hooks()
-        if self.program.memory[self.pc] is not None:
-            if self.words[0] != "st":
-                return around
-            around = self._access()
-        name = "c" if self.words[0] == "st" else "a"
-        if name not in slots or self.words[0] not in ("st", "mbarrier", "cp"):
-            return around
-        planes = dict(
-            zip((o.name for o in self.form.operands), self.program.kernels[int(self.row[FUNCTION])].planes, strict=True)
-        )
-        place = (slots[name], planes[name])
+        """Operations of an mbarrier."""
+        slots = self._slots()
+        if "a" not in slots or "relaxed" in self.words:
+            return Hooks()
+        place = (slots["a"], self._planes["a"])
         if "test_wait" in self.words or "try_wait" in self.words:
-            around.after.append(Hook(mbarrier_wait, place))
-        elif "init" not in self.words and "inval" not in self.words and "pending_count" not in self.words:
+            return Hooks(after=[Hook(mbarrier_wait, (*place, slots["p"]))])
+        if {"arrive", "arrive_drop"} & set(self.words):
             copies = int(self.opcode.startswith("cp.async.mbarrier"))
-            around.before.append(Hook(mbarrier_arrive, (*place, copies)))
-        return around
+            return Hooks(before=[Hook(mbarrier_arrive, (*place, copies))])
+        return Hooks()
+
+    def _bulk_copy(self) -> Hooks:
+        """Bulk copies, tensor copies among them."""
+        if "tensor" in self.words:
+            return Hooks(before=[self._bulk(tensor_store if "src" in self._slots() else tensor_load)])
+        if "global" not in self.words:
+            return Hooks(before=[self._bulk(bulk_move)])
+        stores = self.words.index("global") < next(at for at, word in enumerate(self.words) if word.startswith("shared::"))
+        return Hooks(before=[self._bulk(bulk_store if stores else bulk_load)])
+
+    def _bulk(self, function: Callable[..., Any]) -> Hook:
+        """The hook of an asynchronous copy or store, and where its operands are (:mod:`tcsim.checking.bulk`)."""
+        slots, planes = self._slots(), self._planes
+        here = "a" if function is async_store else "src" if function in (bulk_store, tensor_store) else "dst"
+        there = "tensor" if "tensor" in slots else "dst" if function is bulk_store else "src"
+        barrier = "c" if function is async_store else "bar"
+        each = self.program.memory[self.pc]
+        size = each.size if function is async_store and each is not None else slots.get("size", -1)
+        dimensions = next((int(word[0]) for word in self.words if word in ("1d", "2d", "3d", "4d", "5d")), 0)
+        row = (
+            slots[here],
+            planes[here],
+            slots.get(there, -1),
+            planes.get(there, 0),
+            size,
+            slots.get(barrier, -1),
+            planes.get(barrier, 0),
+            slots.get("ranks", -1),
+            slots.get("c", -1),
+            dimensions,
+            int("reduce" in self.words or self.words[0] == "red"),
+        )
+        assert len(row) == BULK_ROW
+        return Hook(function, row)
 
     def _barrier(self, kind: int) -> Hooks:
         at = 1 if kind == Kind.BARRIER_REDUCE else 0
@@ -224,10 +265,18 @@ class _Instruction:
         return around
 
     def _ordering(self) -> Hooks:
+        if self.opcode.startswith("fence.proxy."):
+            return Hooks(before=[Hook(proxy_fence)]) if "async" in self.words and "global" not in self.words else Hooks()
         if self.words[0] in ("membar", "fence"):
             return Hooks(before=[Hook(fence)])
+        if self.opcode.startswith("wgmma.commit_group"):
+            return Hooks(before=[Hook(commit_products)])
         if self.opcode.startswith("wgmma.wait_group"):
-            return Hooks(after=[Hook(warp_sync_after)])
+            return Hooks(after=[Hook(wait_products, (int(self.row[EXTRA]),))])
+        if self.opcode.startswith("cp.async.bulk.commit_group"):
+            return Hooks(before=[Hook(commit_bulk)])
+        if self.opcode.startswith("cp.async.bulk.wait_group"):
+            return Hooks(before=[Hook(wait_bulk, (int(self.row[EXTRA]), int("read" in self.words)))])
         if self.opcode.startswith("cp.async.commit_group"):
             return Hooks(before=[Hook(commit_copies)])
         if self.opcode.startswith(("cp.async.wait_group", "cp.async.wait_all")):

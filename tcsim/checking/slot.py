@@ -13,13 +13,20 @@ from isa import machine
 from tcsim.checking.layout import (
     CHECKER,
     G_SEQUENCE,
+    MB_WORDS,
+    MBARRIERS,
     PHASES,
     RING,
     T_ARRIVED,
     T_BEGIN,
+    T_BULK_DONE,
+    T_BULK_OPEN,
+    T_BULK_READ,
+    T_BULK_WAITED,
     T_CELLS,
     T_CTA,
     T_DONE,
+    T_FENCED,
     T_FLOOR,
     T_GATHERED,
     T_GRID,
@@ -27,6 +34,10 @@ from tcsim.checking.layout import (
     T_LIVE,
     T_LOCAL,
     T_LOCAL_SIZE,
+    T_MBARRIER_CLOCKS,
+    T_MBARRIER_COUNT,
+    T_MBARRIER_WAITED,
+    T_MBARRIERS,
     T_MY_PHASE,
     T_NEEDED,
     T_NUMERIC,
@@ -34,10 +45,13 @@ from tcsim.checking.layout import (
     T_OTHERS,
     T_PEERS,
     T_PHASE,
+    T_PRODUCT_DONE,
+    T_PRODUCT_OPEN,
+    T_PRODUCT_REGISTERS,
+    T_PRODUCT_WAITED,
     T_RANK,
     T_SHARED_BITS,
     T_SHARED_SIZE,
-    T_UNSEEN,
     T_WAITED,
     T_WARP_FLOOR,
     T_WARPS,
@@ -61,21 +75,28 @@ class Order:
     warps: tuple[int, ...]
 
     @staticmethod
-    def of(geometry: Geometry, seed: int | None) -> Order:
-        """The executor's own order, or a random one. A warp that is not full keeps its place."""
+    def of(geometry: Geometry, seed: int | None, together: int = 1) -> Order:
+        """The executor's own order, or a random one. A warp that is not full keeps its place. ``together``: how many warps
+        follow each other in any order, as the four of a warpgroup must."""
         warps = list(range(geometry.warps))
         if seed is None:
             return Order(None, tuple(warps))
         rng = np.random.default_rng(seed)
-        full = geometry.threads // 32
-        warps[:full] = [int(w) for w in rng.permutation(full)]
+        groups = geometry.threads // (32 * together)
+        warps[: groups * together] = [int(g) * together + w for g in rng.permutation(groups) for w in range(together)]
         return Order(rng.permutation(geometry.ctas // geometry.cluster_size), tuple(warps))
+
+
+_KEPT = (
+    T_CELLS, T_NUMERIC, T_WAITED, T_BULK_WAITED, T_PRODUCT_WAITED, T_MBARRIERS, T_MBARRIER_CLOCKS, T_MBARRIER_WAITED,
+)  # fmt: skip
+"""What need not be emptied for the next CTA: other words say what of it means anything."""
 
 
 class CheckedSlot(CtaSlot):
     """Runs CTAs of an instrumented program in a given order, and keeps what their threads know."""
 
-    def __init__(self, *args: Any, grid: GridTables, order: Order, tracked: int, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, grid: GridTables, order: Order, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.grid, self.order = grid, order
         self.peers = np.zeros(machine.MOST_CTAS, np.int64)
@@ -96,8 +117,20 @@ class CheckedSlot(CtaSlot):
             T_DONE: np.zeros(threads, np.int64),
             T_WAITED: np.zeros((threads, RING), np.uint32),
             T_LOCAL: np.zeros((threads, local), np.uint8),
-            T_WRITTEN: np.zeros((warps, max(1, tracked), 32), np.uint8),
+            T_WRITTEN: np.zeros((warps, max(1, len(grid.hooked.tracked.names)), 32), np.uint8),
+            T_PRODUCT_REGISTERS: np.zeros((warps, max(1, len(grid.hooked.products.names))), np.int64),
             T_NUMERIC: np.zeros((warps, KEPT, 32), np.uint32),
+            T_FENCED: np.zeros(threads + 1, np.uint32),
+            T_BULK_OPEN: np.zeros(threads, np.int64),
+            T_BULK_READ: np.zeros(threads, np.int64),
+            T_BULK_DONE: np.zeros(threads, np.int64),
+            T_BULK_WAITED: np.zeros((threads, 2, RING), np.uint32),
+            T_PRODUCT_OPEN: np.zeros(warps, np.int64),
+            T_PRODUCT_DONE: np.zeros(warps, np.int64),
+            T_PRODUCT_WAITED: np.zeros((warps, RING), np.uint32),
+            T_MBARRIERS: np.zeros((MBARRIERS, MB_WORDS), np.int64),
+            T_MBARRIER_CLOCKS: np.zeros((MBARRIERS, 2, threads + 1), np.uint32),
+            T_MBARRIER_WAITED: np.zeros((MBARRIERS, RING, warps, 2), np.uint32),
         }
         self.state = np.zeros(T_WORDS, np.int64)
         for word, array in self.check.items():
@@ -107,7 +140,7 @@ class CheckedSlot(CtaSlot):
         self.state[T_SHARED_BITS], self.state[T_SHARED_SIZE] = grid.plan.shared_bits, int(self.ctx[machine.SHARED_SIZE])
         self.state[T_LOCAL_SIZE] = local
         self.state[T_LIVE] = self.arrays.live.ctypes.data
-        self.state[T_RANK], self.state[T_UNSEEN] = self.rank, int(grid.plan.unseen)
+        self.state[T_RANK] = self.rank
         self.state[T_PEERS] = self.peers.ctypes.data
         self.ctx[CHECKER] = self.state.ctypes.data
         self._exchange_warps()
@@ -125,11 +158,12 @@ class CheckedSlot(CtaSlot):
         grid = self.grid.table
         grid[G_SEQUENCE] += 1
         self.state[T_CTA], self.state[T_BEGIN] = number, grid[G_SEQUENCE]
-        self.state[T_FLOOR] = 0
+        self.state[T_FLOOR] = self.state[T_MBARRIER_COUNT] = 0
         for word, array in self.check.items():
-            if word not in (T_CELLS, T_NUMERIC, T_WAITED):
+            if word not in _KEPT:
                 array[...] = 0
-        self.check[T_OPEN][...] = 1
+        for word in (T_OPEN, T_BULK_OPEN, T_PRODUCT_OPEN):
+            self.check[word][...] = 1
 
 
 class CheckedCluster(Cluster):

@@ -12,11 +12,9 @@ import numpy as np
 
 from isa.compiled import compiled
 from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
-from isa.machine import SHARED_BITS, WARP, WINDOW_BITS
+from isa.machine import WARP
 from tcsim.checking.clocks import acquire, advance, learn_warp, now, release, report
 from tcsim.checking.layout import (
-    C_RELEASE,
-    CELL_WORDS,
     CHECKER,
     DIVERGENT_BARRIER,
     G_ACQUIRED,
@@ -30,10 +28,13 @@ from tcsim.checking.layout import (
     PHASES,
     RING,
     T_ARRIVED,
-    T_BEGIN,
-    T_CELLS,
+    T_BULK_DONE,
+    T_BULK_OPEN,
+    T_BULK_READ,
+    T_BULK_WAITED,
     T_CTA,
     T_DONE,
+    T_FENCED,
     T_FLOOR,
     T_GATHERED,
     T_GRID,
@@ -43,11 +44,10 @@ from tcsim.checking.layout import (
     T_NEEDED,
     T_OPEN,
     T_OTHERS,
-    T_PEERS,
     T_PHASE,
-    T_RANK,
-    T_SHARED_BITS,
-    T_SHARED_SIZE,
+    T_PRODUCT_DONE,
+    T_PRODUCT_OPEN,
+    T_PRODUCT_WAITED,
     T_WAITED,
     T_WARP_FLOOR,
     T_WARPS,
@@ -59,11 +59,15 @@ __all__ = [
     "acquire_all",
     "barrier_after",
     "barrier_before",
+    "commit_bulk",
     "commit_copies",
+    "commit_products",
     "fence",
-    "mbarrier_arrive",
-    "mbarrier_wait",
+    "gather",
+    "proxy_fence",
+    "wait_bulk",
     "wait_copies",
+    "wait_products",
     "warp_sync_after",
 ]
 
@@ -137,20 +141,19 @@ def _complete(t, number, needed):
 
 
 @compiled
-def _gather(t, w, lanes, number):
-    """Put what ``lanes`` of a warp did and know to what is gathered at a barrier."""
+def gather(t, w, lanes, clocks):
+    """Put what ``lanes`` of a warp did and know to what is gathered at a barrier: uint32 [thread + 1]."""
     warps = t[T_WARPS]
     stamp = now(t)
-    clocks = as_u32(_gathered(t, number, as_i64(t[T_PHASE])[number]))
     for v in range(warps):
         known = as_u32(t[T_OTHERS] + 4 * 32 * (warps * w + v))
         for lane in range(32):
             if v != w:
-                value = np.int64(known[lane])
+                value = max(np.int64(known[lane]), t[T_FLOOR])
             elif (lanes >> np.uint32(lane)) & np.uint32(1):
                 value = stamp
             else:
-                value = as_i64(t[T_WARP_FLOOR])[w]
+                value = max(as_i64(t[T_WARP_FLOOR])[w], t[T_FLOOR])
                 for other in range(32):
                     if (lanes >> np.uint32(other)) & np.uint32(1):
                         value = max(value, np.int64(as_u32(t[T_LANES] + 128 * (32 * w + other))[lane]))
@@ -178,7 +181,8 @@ def barrier_before(base, lanes, place, ctx):
     as_i64(t[T_NEEDED])[number] = needed
     as_i64(t[T_MY_PHASE] + 8 * t[T_WARPS] * number)[w] = as_i64(t[T_PHASE])[number]
     if needed != 0:
-        _gather(t, w, lanes, number)
+        gather(t, w, lanes, as_u32(_gathered(t, number, as_i64(t[T_PHASE])[number])))
+        advance(t)  # what comes behind bar.arrive is not handed on
     arrived[w] |= lanes
     if _complete(t, number, needed):
         _open(t, number)
@@ -240,61 +244,6 @@ def acquire_all(base, lanes, place, ctx):
     return np.int32(0)
 
 
-@compiled
-def _mbarrier_cell(t, base, place, lane):
-    """The cell at the start of an mbarrier object, of whichever CTA of the cluster; that CTA's table before it. A hook's row
-    says which operand has the address, and how many planes its base has."""
-    row = as_i32(place)
-    grid = as_i64(t[T_GRID])
-    operands = as_i32(grid[G_POOL] + as_i32(grid[G_META] + 4 * META_WORDS * np.int64(row[0]))[M_ROW])
-    low = base + operands[row[1]]
-    address = np.int64(as_u32(low)[lane])
-    if row[2] == 2:
-        address |= np.int64(as_u32(low + 128)[lane]) << np.int64(32)
-    address = (address + np.int64(operands[row[1] + 1])) & np.int64((1 << SHARED_BITS) - 1)
-    rank, offset = address >> np.int64(WINDOW_BITS), address & np.int64((1 << WINDOW_BITS) - 1)
-    owner = t
-    if rank != t[T_RANK] and as_i64(t[T_PEERS])[rank] != 0:
-        owner = as_i64(as_i64(t[T_PEERS])[rank])
-    offset = min(offset, owner[T_SHARED_SIZE] - 1)
-    return owner, as_u32(owner[T_CELLS] + 4 * CELL_WORDS * (offset >> t[T_SHARED_BITS]))
-
-
-def mbarrier_arrive(base, lanes, place, ctx):
-    """Threads are about to arrive at mbarriers, or to send bytes that will: whoever waits there knows what they did. If the
-    hook's row ends in 1, they do when the copies of these threads have come: those are done then."""
-    t = as_i64(load_i64(ctx + 8 * CHECKER))
-    w = load_i64(ctx + 8 * WARP)
-    copies = as_i32(place)[3] == 1
-    opened, done, waited = as_i64(t[T_OPEN]), as_i64(t[T_DONE]), as_u32(t[T_WAITED])
-    before = np.uint32(now(t))
-    stamp = release(t, w)
-    for lane in range(32):
-        if not (lanes >> np.uint32(lane)) & np.uint32(1):
-            continue
-        if copies:
-            thread = 32 * w + lane
-            for group in range(max(done[thread] + 1, opened[thread] - RING + 1), opened[thread] + 1):
-                waited[RING * thread + group % RING] = before
-            done[thread] = opened[thread]
-            opened[thread] += 1
-        _, cell = _mbarrier_cell(t, base, place, lane)
-        cell[C_RELEASE] = np.uint32(stamp)
-    return np.int32(0)
-
-
-def mbarrier_wait(base, lanes, place, ctx):
-    """A test or wait has come back."""
-    t = as_i64(load_i64(ctx + 8 * CHECKER))
-    w = load_i64(ctx + 8 * WARP)
-    for lane in range(32):
-        if (lanes >> np.uint32(lane)) & np.uint32(1):
-            owner, cell = _mbarrier_cell(t, base, place, lane)
-            if np.int64(cell[C_RELEASE]) >= owner[T_BEGIN]:
-                acquire(t, w, np.int64(cell[C_RELEASE]))
-    return np.int32(0)
-
-
 def commit_copies(base, lanes, place, ctx):
     """``cp.async.commit_group``."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
@@ -324,4 +273,64 @@ def wait_copies(base, lanes, place, ctx):
         for group in range(max(done[thread] + 1, last - RING + 1), last + 1):
             waited[RING * thread + group % RING] = stamp
         done[thread] = max(done[thread], last)
+    return np.int32(0)
+
+
+def commit_bulk(base, lanes, place, ctx):
+    """``cp.async.bulk.commit_group``."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    w = load_i64(ctx + 8 * WARP)
+    groups = as_i64(t[T_BULK_OPEN])
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            groups[32 * w + lane] += 1
+    return np.int32(0)
+
+
+def wait_bulk(base, lanes, place, ctx):
+    """``cp.async.bulk.wait_group n``. A hook's row: n, and 1 if only for reads (``.read``)."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    row, w = as_i32(place), load_i64(ctx + 8 * WARP)
+    opened = as_i64(t[T_BULK_OPEN])
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        thread = 32 * w + lane
+        last = opened[thread] - 1 - np.int64(row[1])
+        for kind in range(1 if row[2] else 2):
+            done = as_i64(t[T_BULK_DONE if kind else T_BULK_READ])
+            waited = as_u32(t[T_BULK_WAITED] + 4 * RING * (2 * thread + kind))
+            for group in range(max(done[thread] + 1, last - RING + 1), last + 1):
+                waited[group % RING] = np.uint32(now(t))
+            done[thread] = max(done[thread], last)
+    return np.int32(0)
+
+
+def commit_products(base, lanes, place, ctx):
+    """``wgmma.commit_group``."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    as_i64(t[T_PRODUCT_OPEN])[load_i64(ctx + 8 * WARP)] += 1
+    return np.int32(0)
+
+
+def wait_products(base, lanes, place, ctx):
+    """``wgmma.wait_group n``, which makes the lanes of a warp meet. A hook's row: n."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    row, w = as_i32(place), load_i64(ctx + 8 * WARP)
+    done = as_i64(t[T_PRODUCT_DONE])
+    last = as_i64(t[T_PRODUCT_OPEN])[w] - 1 - np.int64(row[1])
+    waited = as_u32(t[T_PRODUCT_WAITED] + 4 * RING * w)
+    for group in range(max(done[w] + 1, last - RING + 1), last + 1):
+        waited[group % RING] = np.uint32(now(t))
+    done[w] = max(done[w], last)
+    learn_warp(t, w, lanes, as_u32(t[T_LIVE])[w])
+    return np.int32(0)
+
+
+def proxy_fence(base, lanes, place, ctx):
+    """``fence.proxy.async``: what these threads know to have been written can be read by the asynchronous proxy."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    w = load_i64(ctx + 8 * WARP)
+    gather(t, w, lanes, as_u32(t[T_FENCED]))
+    advance(t)
     return np.int32(0)

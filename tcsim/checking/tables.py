@@ -54,7 +54,7 @@ class GridTables:
 
     def __init__(self, hooked: HookedProgram, geometry: Geometry, memory: DeviceMemory, writable: Sequence[int] | None) -> None:
         plan, pool = hooked.plan, hooked.loaded.pool
-        self.plan, self.program = plan, hooked.loaded.program
+        self.hooked, self.plan, self.program = hooked, plan, hooked.loaded.program
         self.findings = np.zeros((CAPACITY, FINDING_WORDS), np.int64)
         self.numerics = np.zeros((len(plan.meta), NUMERIC_WORDS), np.int64)
         agents = geometry.ctas * geometry.warps
