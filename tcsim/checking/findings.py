@@ -155,7 +155,7 @@ class Narrator:
             why = f"no barrier orders warp {before.warp} before warp {after.warp} between them ({_MODEL})"
             suggestion = f"__syncthreads() before {after.where}"
         if "async.bulk" in after.opcode:
-            suggestion = "an mbarrier that those arrive at who use the memory, waited for by the thread before it issues the copy"
+            suggestion = "a wait, before it issues the copy, for an mbarrier that all arrive at who have used the memory"
         elif counting:
             suggestion = "an atomic operation, such as atomicAdd"
         return self._make("RACE", self._memory(row), row, (before, after), why, suggestion)
