@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 
 import tcsim
 from tcsim.cli import main
+from tcsim.cli.launches import LaunchOptions, prepare
 from tcsim.errors import TcsimError
 from tcsim.step.cursor import Cursor, step_text
 from tcsim.step.recording import Recorder, Recording
-from tcsim.step.registers import lane_text, register_names
+from tcsim.step.registers import lane_text, machine_names, register_names
 from tests.kernels import kernel
 
 ROOT = Path(__file__).parents[1]
@@ -161,6 +163,56 @@ def test_values_in_words(number: int, kind: str, style: str, text: str) -> None:
     assert lane_text(number, kind, style) == text
 
 
+def machine_cursor(name: str, warp: int = 0) -> Cursor:
+    """The machine code that a bundle holds, recorded."""
+    launch = prepare(str(ROOT / "traces" / name), LaunchOptions(machine=True))
+    with launch.device:
+        program = launch.function.program
+    code = launch.function.module.machine_code(90)
+    assert code is not None
+    with Recorder(lambda: machine_names(code.source(program.name), program), warp=warp) as recorder:
+        launch.run()
+    assert recorder.recording is not None
+    return Cursor(recorder.recording, by_instruction=True)
+
+
+def test_machine_code_multiplies_the_matrices_it_shows() -> None:
+    cursor = machine_cursor("gemm_f16_small", warp=1)
+    cursor.stop_at("ptx.cuh:59")
+    products = 0
+    while cursor.run().startswith("breakpoint"):
+        assert cursor.step is not None
+        tiles = {tile.operand: tile.values for tile in cursor.tiles()}
+        if not tiles:
+            continue  # of the line, but no product
+        products += 1
+        exact = tiles["A"] @ tiles["B"] + tiles["C"]
+        assert np.abs(tiles["D"] - exact).max() < 1e-4 and tiles["A"].shape == (16, 16)
+        assert {register.type for register, _ in cursor.results()} == {"f32"}
+    assert products == 96  # 3 steps along k of 32 products
+
+    cursor.at = 0
+    copy = next(step for step in cursor.recording.steps if cursor.recording.program.opcodes[step.pc].startswith("LDGSTS"))
+    spaces = {(touch.space, touch.what, touch.size) for touch in copy.touched}
+    assert spaces == {("global", "read", 16), ("shared", "write", 16)}
+    assert min(touch.address for touch in copy.touched if touch.space == "shared") >= 1024  # behind what the system reserves
+
+
+def test_machine_code_by_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    bundle = str(ROOT / "traces" / "vector_add")
+    assert main(["step", bundle, "--machine", "--print", "30", "--lanes", "2", "--warp", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "S2R R0, SR_TID.X\n        R0 = 32 33 ..." in out and "UR4 = 100003 100003 ..." in out and "P0 = 0 0 ..." in out
+    assert re.search(r"LDG.*\n +read global 0x7f\w+ \(4 B, \+4 a lane\)  lanes 0-31\n +R3 = ", out)
+    assert re.search(r"FADD R9.*\n +R9 = -?\d+\.\d+ ", out) and "@P0 EXIT\n        lanes none; 0-31 predicated off" in out
+    assert main(["step", bundle, "--machine", "--print", "1", "--break", "vector_add.cu:7"]) == 0
+    assert "breakpoint at instruction 20" in capsys.readouterr().out
+    assert main(["step", bundle, "--machine", "--print", "1", "--watch", "UR4"]) == 0
+    assert "UR4 changed" in capsys.readouterr().out
+    assert main(["step", bundle, "--print", "1", "--break", "vector_add.cu:99"]) == 2
+    assert "no instruction there" in capsys.readouterr().err
+
+
 def test_the_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["step", str(ROOT / "traces" / "vector_add"), "--print", "500", "--lanes", "4", "--warp", "2"]) == 0
     out = capsys.readouterr().out
@@ -192,7 +244,7 @@ def test_the_viewer() -> None:
             assert names
             await pilot.press("b")
             assert cursor.breakpoints == {cursor.line}
-            await pilot.press("f", "l", "pageup", "r")
+            await pilot.press("f", "l", "ctrl+down", "ctrl+right", "pageup", "r")
             assert cursor.at == 0 and "lanes 0-31" in str(app.query_one("#state", Static).render())
 
     asyncio.run(drive())

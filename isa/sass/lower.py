@@ -45,7 +45,7 @@ from isa.sass.specials import SPECIALS
 from isa.sass.warpgroup import does_nothing, warpgroup_row
 from isa.spec.registry import ResolvedOperand
 
-__all__ = ["lower_machine", "unsupported_instructions"]
+__all__ = ["first_planes", "lower_machine", "register_place", "unsupported_instructions"]
 
 STACK_ALIGN = 16
 
@@ -115,10 +115,8 @@ class _Writer:
         self.host = host_functions(placed, machine.data.get(".nv.constant4"))
         self._fill_in_code_addresses()
         self.bank_planes: dict[tuple[int, int], int] = {}
-        highest = _highest_registers(placed)
-        self.first = {"R": 1, "UR": 1 + highest["R"], "B": 1 + highest["R"] + highest["UR"]}
-        self.first["RPC"] = self.first["B"] + highest["B"]
-        self.sink_plane = self.first["RPC"] + highest["RPC"]
+        self.first = first_planes(placed)
+        self.sink_plane = self.first["behind"]
         self.result_plane = self.sink_plane + 4
         self.next_plane = self.result_plane + 1
         self.pool: list[int] = []
@@ -171,13 +169,11 @@ class _Writer:
 
     def _register(self, register: Register, step: int, planes: int, destination: bool) -> int:
         """Byte offset of a register's place; ``step`` registers further for an element of a vector."""
+        if register.index >= 0:
+            return register_place(self.first, register.file, register.index + (0 if register.is_predicate else step))
         if register.is_predicate:
-            if register.index < 0:
-                return 4 * SINK_WORD if destination else self._constant(0xFFFF_FFFF, 1)
-            return 4 * (register.index + (UNIFORM_PREDICATES if register.file == "UP" else 0))
-        if register.index < 0:
-            return self.sink_plane * PLANE_BYTES if destination else self._constant(0, planes)
-        return (self.first[register.file] + register.index + step) * PLANE_BYTES
+            return 4 * SINK_WORD if destination else self._constant(0xFFFF_FFFF, 1)
+        return self.sink_plane * PLANE_BYTES if destination else self._constant(0, planes)
 
     def _code_address(self, item: Placed, name: str) -> int:
         """Number of the instruction at a label. Raises ListingError for an unknown one."""
@@ -490,6 +486,23 @@ class _Writer:
             image=self.banks.image,
             control=[*(item.instruction.control for item in self.placed), *[None] * len(behind)],
         )
+
+
+def first_planes(placed: list[Placed]) -> dict[str, int]:
+    """The plane of the first register of each file, and under ``behind`` the one after the last."""
+    highest = _highest_registers(placed)
+    first, plane = {}, 1
+    for file in ("R", "UR", "B", "RPC"):
+        first[file] = plane
+        plane += highest[file]
+    return first | {"behind": plane}
+
+
+def register_place(first: Mapping[str, int], file: str, index: int) -> int:
+    """Byte offset of a register's plane in the register block, or of a predicate's word. first: :func:`first_planes`."""
+    if file in ("P", "UP"):
+        return 4 * (index + (UNIFORM_PREDICATES if file == "UP" else 0))
+    return (first[file] + index) * PLANE_BYTES
 
 
 def _more_stack(placed: list[Placed]) -> int:

@@ -7,12 +7,12 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, ScrollableContainer, Vertical, VerticalScroll
 from textual.widgets import DataTable, Footer, Header, Input, Static
 
 from tcsim.errors import TcsimError
 from tcsim.execute.faults import lanes_text
-from tcsim.step.cursor import Cursor, touched_text
+from tcsim.step.cursor import Cursor, natural, touched_text
 from tcsim.step.fragments import tile_text
 from tcsim.step.registers import lane_text
 
@@ -22,13 +22,14 @@ _STYLES = ("", "hex", "dec", "f32", "f16x2")
 
 
 class StepApp(App[None]):
-    """Shows a :class:`~tcsim.step.cursor.Cursor`. ``source``: the lines of the PTX."""
+    """Shows a :class:`~tcsim.step.cursor.Cursor`. ``source``: the lines of the PTX, or the instructions."""
 
     CSS = """
     #source { width: 3fr; border: round $primary; }
     #right { width: 4fr; }
     #registers { height: 3fr; border: round $primary; }
     #details { height: 2fr; border: round $primary; padding: 0 1; }
+    #state { width: auto; }
     #watch { display: none; }
     #watch.shown { display: block; }
     """
@@ -44,6 +45,10 @@ class StepApp(App[None]):
         Binding("w", "watch", "watch"),
         Binding("f", "style", "format"),
         Binding("l", "lanes", "lanes"),
+        Binding("ctrl+left", "look(-1, 0)", "scroll matrices", show=False),
+        Binding("ctrl+right", "look(1, 0)", "scroll matrices", show=False),
+        Binding("ctrl+up", "look(0, -1)", "scroll matrices", show=False),
+        Binding("ctrl+down", "look(0, 1)", "scroll matrices", show=False),
         Binding("q", "quit", "quit"),
     ]
 
@@ -60,14 +65,14 @@ class StepApp(App[None]):
             yield VerticalScroll(Static(id="lines"), id="source")
             with Vertical(id="right"):
                 yield DataTable(id="registers", cursor_type="none")
-                yield VerticalScroll(Static(id="state"), id="details")
-        yield Input(placeholder="register to watch, such as %r3", id="watch")
+                yield ScrollableContainer(Static(id="state"), id="details")
+        yield Input(placeholder="register to watch, such as %r3 or R3", id="watch")
         yield Footer()
 
     def on_mount(self) -> None:
         """Show the first step."""
         recording = self.cursor.recording
-        for part in self.query("VerticalScroll, DataTable"):
+        for part in self.query("VerticalScroll, ScrollableContainer, DataTable"):
             part.can_focus = False
         self.title = f"{recording.program.name}  CTA {recording.cta} warp {recording.warp}"
         self.show()
@@ -84,7 +89,7 @@ class StepApp(App[None]):
         self.show()
 
     def action_breakpoint(self) -> None:
-        """Set or clear a breakpoint at this PTX line."""
+        """Set or clear a breakpoint at this line."""
         self.cursor.breakpoints ^= {self.cursor.line}
         self.show()
 
@@ -103,6 +108,10 @@ class StepApp(App[None]):
         """The next eight lanes."""
         self.first_lane = (self.first_lane + 8) % 32
         self.show()
+
+    def action_look(self, right: int, down: int) -> None:
+        """Scroll what is below the registers."""
+        self.query_one("#details").scroll_relative(x=20 * right, y=8 * down, animate=False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """A register to watch has been named."""
@@ -145,8 +154,8 @@ class StepApp(App[None]):
         rows = self.cursor.registers() | {register.name: register for _, register in self.cursor.operands()}
         block = self.cursor.block.copy()
 
-        def order(name: str) -> tuple[int, str]:
-            return (0 if name in used else 1 if name in self.cursor.watched else 2, name)
+        def order(name: str) -> tuple[int, tuple[str, int, str]]:
+            return (0 if name in used else 1 if name in self.cursor.watched else 2, natural(name))
 
         for name in sorted(rows, key=order):
             register = rows[name]
@@ -172,4 +181,4 @@ class StepApp(App[None]):
             lines += touched_text(step.touched)
             for tile in self.cursor.tiles():
                 lines += ["", *tile_text(tile).splitlines()]
-        self.query_one("#state", Static).update(Text("\n".join(lines)))
+        self.query_one("#state", Static).update(Text("\n".join(lines), no_wrap=True))

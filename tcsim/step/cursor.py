@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,18 +14,19 @@ from tcsim.step.fragments import Tile, tile_text, tiles
 from tcsim.step.recording import Recording, Step, Touch
 from tcsim.step.registers import Register, lane_text
 
-__all__ = ["Cursor", "step_text"]
+__all__ = ["Cursor", "natural", "step_text"]
 
 
 @dataclass
 class Cursor:
-    """``at``: how many steps are done; the instruction shown is the one to come. ``breakpoints``: PTX lines. ``watched``:
-    names of registers."""
+    """``at``: how many steps are done; the instruction shown is the one to come. ``breakpoints``: lines of what is shown, which
+    is the PTX, or with ``by_instruction`` the program, one instruction a line. ``watched``: names of registers."""
 
     recording: Recording
     at: int = 0
     breakpoints: set[int] = field(default_factory=set)
     watched: list[str] = field(default_factory=list)
+    by_instruction: bool = False
 
     @property
     def step(self) -> Step | None:
@@ -34,10 +36,31 @@ class Cursor:
 
     @property
     def line(self) -> int:
-        """Its PTX line; that of the last step at the end."""
+        """Its line; that of the last step at the end."""
         steps = self.recording.steps
-        pc = steps[min(self.at, len(steps) - 1)].pc if steps else 0
-        return int(self.recording.program.lines[pc])
+        return self.line_of(steps[min(self.at, len(steps) - 1)].pc if steps else 0)
+
+    def line_of(self, pc: int) -> int:
+        """The line of an instruction in what is shown, from 1."""
+        return pc + 1 if self.by_instruction else int(self.recording.program.lines[pc])
+
+    def stop_at(self, place: str) -> None:
+        """Set breakpoints: at a line of what is shown (``118``), at a PTX line (``ptx:118``) or a CUDA line (``k.cu:41``).
+        Raises TcsimError for a place where the kernel has no instruction."""
+        program = self.recording.program
+        found = {self.line_of(pc) for pc in range(len(program)) if self._is_at(pc, place)}
+        if not found:
+            raise TcsimError(f"--break {place}: {program.name} has no instruction there. A line, ptx:LINE or FILE.cu:LINE")
+        self.breakpoints |= found
+
+    def _is_at(self, pc: int, place: str) -> bool:
+        if place.isdigit():
+            return self.line_of(pc) == int(place)
+        program, (file, _, line) = self.recording.program, place.rpartition(":")
+        if file == "ptx":
+            return str(program.lines[pc]) == line
+        loc = program.locs[pc]
+        return loc is not None and str(loc.line) == line and f"/{program.files.get(loc.file, '')}".endswith(f"/{file}")
 
     @property
     def block(self) -> NDArray[np.uint32]:
@@ -55,7 +78,8 @@ class Cursor:
         while 0 <= self.at + direction <= end:
             self.move(direction)
             if self.step is not None and self.line in self.breakpoints:
-                return f"breakpoint at ptx:{self.line}"
+                where = f"instruction {self.line}" if self.by_instruction else f"ptx:{self.line}"
+                return f"breakpoint at {where}"
             now = self._watched_values()
             for name, value in now.items():
                 if name in before and not np.array_equal(value, before[name]):
@@ -76,7 +100,7 @@ class Cursor:
         for step in steps[: self.at]:
             for register in names.writes[step.pc]:
                 owner[register.place] = register
-        return {register.name: register for register in sorted(owner.values(), key=lambda r: r.place)}
+        return {register.name: register for register in sorted(owner.values(), key=lambda r: natural(r.name))}
 
     def watch(self, name: str) -> None:
         """Stop where a register changes; again, to forget it. Raises TcsimError for a name that the kernel does not have."""
@@ -119,6 +143,13 @@ class Cursor:
         return [(r, r.read(after).copy()) for r in self.recording.names.writes[step.pc]]
 
 
+def natural(name: str) -> tuple[str, int, str]:
+    """Sorts R2 before R10."""
+    match = re.match(r"(\D*)(\d*)", name)
+    assert match is not None
+    return match[1], int(match[2] or 0), name
+
+
 def touched_text(touched: tuple[Touch, ...]) -> list[str]:
     """Memory that lanes touch, runs of equal strides as one line."""
     out: list[str] = []
@@ -146,7 +177,7 @@ def step_text(cursor: Cursor, source: list[str], lanes: int = 8, style: str = ""
     step, program = cursor.step, cursor.recording.program
     if step is None:
         return f"end: {cursor.recording.ended}"
-    line = int(program.lines[step.pc])
+    line = cursor.line
     text = source[line - 1].strip() if 0 < line <= len(source) else program.opcodes[step.pc]
     out = [f"{cursor.at:6}  {program.where(step.pc):24}  {text}"]
     if step.active != step.executing or step.active != 0xFFFF_FFFF:

@@ -9,11 +9,14 @@ from numpy.typing import NDArray
 
 from isa.kernels.wrap import operand_slots
 from isa.program import FUNCTION, OPERANDS, Program
+from isa.sass.instructions.tensor import matrix_form
+from isa.tensor import NoFormError
 from tcsim.bundle import decode
 from tcsim.bundle.dtypes import DTYPES
 from tcsim.errors import TcsimError
 from tcsim.lanes import layout
 from tcsim.lanes.layouts import OperandLayout
+from tcsim.lanes.names import ptx_name
 
 __all__ = ["Tile", "elements", "operand_bits", "tile_text", "tiles"]
 
@@ -29,15 +32,17 @@ class Tile:
 
 def operand_bits(program: Program, pc: int, block: NDArray[np.uint32]) -> dict[str, tuple[OperandLayout, NDArray[np.uint32]]]:
     """The operands of the matrix instruction at ``pc`` by name, with their registers in ``block``, uint32 [register, lane];
-    those in one matrix of 32-bit registers. None for other instructions."""
+    those in one matrix of 32-bit registers. None for other instructions, and for products of warpgroups, whose operands are in
+    shared memory."""
     opcode = program.opcodes[pc]
-    if not opcode.startswith(("mma.sync", "wmma.mma")):
-        return {}
-    try:
-        found = layout(opcode)
-    except TcsimError:
+    base = opcode.partition(".")[0]
+    if not (opcode.startswith(("mma.sync", "wmma.mma")) or base in _MACHINE):
         return {}
     form = program.kernels[int(program.code[pc, FUNCTION])].form
+    try:
+        found = layout(ptx_name(matrix_form(base, form.params)) if base in _MACHINE else opcode)
+    except (TcsimError, NoFormError):
+        return {}
     row, out = int(program.code[pc, OPERANDS]) // 4, {}
     for operand in form.operands:
         places = [int(word) // 4 for word in program.pool[row : row + operand.count]]
@@ -46,6 +51,9 @@ def operand_bits(program: Program, pc: int, block: NDArray[np.uint32]) -> dict[s
         if one is not None and one.matrices == 1 and one.register_bits == 32:
             out[operand.name] = one, np.stack([block[at : at + 32] for at in places])
     return out
+
+
+_MACHINE = ("HMMA", "IMMA", "QMMA", "BMMA")
 
 
 def elements(one: OperandLayout, words: NDArray[np.uint32]) -> NDArray[np.uint32]:

@@ -218,23 +218,25 @@ class _Run:
     def _touched(self, pc: int, executing: int, block: NDArray[np.uint32]) -> list[Touch]:
         program = self.slot.loaded.program
         access = program.memory[pc]
-        if access is None or access.tile is not None or access.scale != 1 or access.uniform:
+        if access is None or access.tile is not None:
             return []
         row = int(program.code[pc, OPERANDS]) // 4
-        sides = [(access.kind, access.space, access.operand, access.planes)]
+        sides = [(access.kind, access.space, access.operand, access.planes, access.scale, access.uniform)]
         if access.second_operand >= 0:
-            sides = [("read", GLOBAL, access.operand, access.planes)]
-            sides.append(("write", SHARED, access.second_operand, access.second_planes))
+            also = program.image is not None and access.operand - access.second_operand > 2  # a uniform register, too
+            sides = [("read", GLOBAL, access.operand, access.planes, access.scale, access.uniform)]
+            sides.append(("write", SHARED, access.second_operand, access.second_planes, 1, also))
         out = []
-        for what, space, operand, planes in sides:
+        for what, space, operand, planes, scale, is_uniform in sides:
             base, offset = int(program.pool[row + operand]) // 4, int(program.pool[row + operand + 1])
+            uniform = int(program.pool[row + operand + 2]) // 4 if is_uniform else -1
             for lane in range(min(32, access.rows)):
                 if not executing >> lane & 1:
                     continue
                 address = int(block[base + lane])
                 if planes == 2:
                     address |= int(block[base + 32 + lane]) << 32
-                address += offset
+                address = address * scale + offset + (int(block[uniform + lane]) if uniform >= 0 else 0)
                 kind, address = _resolve(space, address if planes == 2 else address & 0xFFFF_FFFF)
                 out.append(Touch(lane, _WHAT.get(what, what), kind, address, access.size))
         return out

@@ -1,8 +1,9 @@
-"""The names of a program's registers, and their values in words that people read."""
+"""The names of a program's registers, of PTX or of machine code, and their values in words that people read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,11 @@ from isa.lower.ir import VReg
 from isa.lower.link import link
 from isa.ptx import ast
 
-__all__ = ["Names", "Register", "lane_text", "register_names"]
+if TYPE_CHECKING:
+    from isa.program import Program
+    from isa.sass.source import MachineSource
+
+__all__ = ["Names", "Register", "lane_text", "machine_names", "register_names"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,32 @@ def register_names(module: ast.Module, kernel: str, *, fmad: bool) -> Names:
     names.reads.append(())
     names.writes.append(())
     return names
+
+
+def machine_names(source: MachineSource, program: Program) -> Names:
+    """The registers of a program of machine code, by instruction: R, uniform UR, predicates P and UP, barriers B. They have no
+    types; what an instruction on float32 reads or writes counts as such there."""
+
+    def of(name: tuple[str, int], is_float: bool) -> Register:
+        file, index = name
+        kind = "pred" if file in ("P", "UP") else "f32" if is_float and file == "R" else "b32"
+        return Register(f"{file}{index}", kind, source.places[name], 1)
+
+    names = Names()
+    for opcode, reads, writes in zip(program.opcodes, source.reads, source.writes, strict=False):
+        base = opcode.partition(".")[0]
+        is_float = base in _FLOATS
+        names.reads.append(tuple(of(name, is_float and base != "I2F") for name in reads))
+        names.writes.append(tuple(of(name, is_float or opcode.startswith(_SUMS)) for name in writes))
+    behind: list[tuple[Register, ...]] = [()] * (len(program) - len(names.reads))
+    return Names(names.reads + behind, names.writes + behind)
+
+
+_FLOATS = frozenset(("FADD", "FCHK", "FFMA", "FMNMX", "FMUL", "FSEL", "FSET", "FSETP", "FSWZADD", "I2F", "I2FP", "MUFU"))
+"""Machine instructions on float32, whose registers are shown as such."""
+
+_SUMS = tuple(f"HMMA.{shape}.F32" for shape in ("1684", "1688", "16816")) + tuple(f"HMMA.SP.{k}.F32" for k in (16816, 16832))
+"""Those whose results only are float32."""
 
 
 def lane_text(value: int, type_: str, style: str = "") -> str:

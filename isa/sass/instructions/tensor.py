@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from isa.instructions.matrix import mma_sp
 from isa.sass.registry import machine
 from isa.spec import flag, optional
-from isa.tensor.forms import find_form
+from isa.tensor.forms import MmaForm, find_form
 from isa.tensor.mma_f64 import mma_f64
 from isa.tensor.mma_float import mma_float
 from isa.tensor.mma_integer import mma_bits, mma_integer
@@ -68,6 +69,12 @@ def _bits(params):
 
 def _double(params):
     return _form({**params, "at": "f64", "acc": "f64"})
+
+
+def matrix_form(base: str, params: Mapping[str, Any]) -> MmaForm:
+    """The ``mma`` form that an instruction with these parameters computes. base: HMMA, QMMA, IMMA, BMMA or DMMA."""
+    form: MmaForm = {"BMMA": _bits, "DMMA": _double}.get(base, _form)(params)
+    return form
 
 
 _INTEGERS = ("S8", "U8", "S4", "U4")
