@@ -72,7 +72,7 @@ class StepApp(App[None]):
     def on_mount(self) -> None:
         """Show the first step."""
         recording = self.cursor.recording
-        for part in self.query("VerticalScroll, ScrollableContainer, DataTable"):
+        for part in self.query("#source, #details, #registers"):
             part.can_focus = False
         self.title = f"{recording.program.name}  CTA {recording.cta} warp {recording.warp}"
         self.show()
