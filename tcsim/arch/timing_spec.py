@@ -54,28 +54,47 @@ class Scheduler(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
-    """First use of code by an SM: ``block`` instructions arrive together, ``miss_ns`` after they are asked for; the
-    block after one that is entered is fetched ahead. ``constant_miss_ns``: first use of the kernel's parameters by an
-    SM.
+    """The instruction caches of an SM: ``blocks`` of ``block`` instructions, those used least recently making room for others.
+
+    A block that is not there comes ``miss_ns`` after it is asked for, and the ``ahead`` blocks behind it are fetched as well, in
+    at least ``ahead_miss_ns``, one every ``block_ns``. All SMs of a launch miss the same code at about the same time: each of them adds ``shared_ns`` to a
+    miss, and blocks are at least ``shared_block_ns`` for each of them apart. ``constant_miss_ns``: first use of the kernel's
+    parameters by an SM, once it has its first instructions; each SM of the launch adds ``shared_constant_ns``.
     """
 
     block: int
+    blocks: int
+    ahead: int
     miss_ns: float
+    ahead_miss_ns: float
+    block_ns: float
+    shared_ns: float
+    shared_block_ns: float
     constant_miss_ns: float
+    shared_constant_ns: float
     source: str
 
 
 class LaunchCosts(Struct, frozen=True, forbid_unknown_fields=True):
-    """``overhead``: cycles of a launch outside all CTAs. ``dispatch_interval``: cycles from one CTA's dispatch to the
-    next, for the whole chip. ``cta``: cycles from a CTA's dispatch until its warps can issue. ``dram_bytes``, ``l2_sectors``:
-    what a launch reads besides its code and what its threads access.
+    """``overhead_ns``: a launch outside all CTAs. ``dispatch_interval``: cycles from one CTA's dispatch to the next, for the
+    whole chip; an SM takes one every ``sm_interval`` cycles and one more for each warp, and at least ``warp_interval`` for each
+    warp. ``retire_interval``: cycles from one CTA's end to the next, for the whole chip, before what it held is given to
+    another. ``cta``: cycles from a CTA's dispatch until its warps fetch; ``exit``: from a warp's last exit until it is gone. ``dram_bytes``, ``l2_sectors``, of which
+    ``l2_read_sectors`` are read and ``fabric_sectors`` go from one half of the L2 to the other: what a launch moves besides
+    its code and what its threads access.
     """
 
-    overhead: int
+    overhead_ns: float
     dispatch_interval: float
+    sm_interval: int
+    warp_interval: int
+    retire_interval: float
     cta: int
+    exit: int
     dram_bytes: int
     l2_sectors: int
+    l2_read_sectors: int
+    fabric_sectors: int
     source: str
 
 
@@ -200,7 +219,8 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     one a cycle, which Nsight Compute's percentages refer to. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM asks for
     one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: how long a
     slice is busy with an atomic on one sector, ``atomic_lane_ns`` for each lane on one word. ``merging_sms``: SMs in a row
-    whose reads of a line that is under way for one of them are merged in front of the L2 (0: none are).
+    whose reads of a line that is under way for one of them are merged in front of the L2 (0: none are), up to
+    ``merging_requests`` into one.
     """
 
     partitions: int
@@ -214,6 +234,7 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     atomic_ns: float
     atomic_lane_ns: float
     merging_sms: int
+    merging_requests: int
     source: str
 
 
@@ -234,9 +255,8 @@ class Clusters(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Translation(Struct, frozen=True, forbid_unknown_fields=True):
-    """Address translation: the first touch of a page of ``page_bytes`` in a launch takes ``first_touch_ns``."""
+    """Address translation: an SM's first access to memory takes ``first_touch_ns`` more. (Pages show in no measurement.)"""
 
-    page_bytes: int
     first_touch_ns: float
     source: str
 
@@ -277,7 +297,8 @@ class L2Capacity(Struct, frozen=True, forbid_unknown_fields=True):
 class Dram(Struct, frozen=True, forbid_unknown_fields=True):
     """Device memory: ``bytes_per_second`` is what a stream reaches over all ``channels``, ``peak_bytes_per_second``
     what the data sheet says; ``latency_ns`` is what a miss adds to an L2 hit in the near partition, ``far_latency_ns`` in
-    the far one; a fill brings ``fill_bytes``.
+    the far one; a fill brings ``fill_bytes``. Banks cannot be read while they are refreshed, for ``refresh_ns`` of every
+    ``refresh_every_ns`` each (0: never).
     """
 
     channels: int
@@ -286,6 +307,8 @@ class Dram(Struct, frozen=True, forbid_unknown_fields=True):
     latency_ns: float
     far_latency_ns: float
     fill_bytes: int
+    refresh_ns: float
+    refresh_every_ns: float
     source: str
 
 

@@ -1,5 +1,6 @@
-"""Device memory: channels that move data at their share of the bandwidth. Rows and banks are not modelled; the rate in the
-tables is what streams reach on hardware, refresh and row misses included. A fill brings two sectors (64 bytes) at a time.
+"""Device memory: channels that move data at their share of the bandwidth. Rows are not modelled; the rate in the tables is what
+streams reach on hardware, row misses included. A bank that is being refreshed makes those wait who read it, and nobody else. A
+fill brings two sectors (64 bytes) at a time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from tcsim.timing.hierarchy import (
     DRAM_WRITTEN,
     FILL_SECTORS,
     FILL_T,
+    REFRESH_EVERY_T,
+    REFRESH_T,
     TOTALS,
     WRITE_T,
     count4,
@@ -25,10 +28,23 @@ __all__ = ["brought", "dram_read", "dram_write"]
 # Multiplicative hashing (Knuth) spreads neighbouring lines over the channels.
 _SPREAD = 0x9E3779B1
 
+_ROW_BITS, _BANKS = 3, 1024
+"""Lines of a row that lie together (1 KiB), and banks whose refreshes are told apart: assumed."""
+
 
 @compiled
 def _channel(m, line):
     return ((line * _SPREAD & 0xFFFFFFFF) * row(m, COSTS, 0)[CHANNEL_COUNT]) >> 32
+
+
+@compiled
+def _refreshed(m, line, ticks):
+    """The tick from which the bank of a line can be read, at ``ticks`` or later. Banks take their turns evenly."""
+    every = row(m, COSTS, 0)[REFRESH_EVERY_T]
+    if every == 0:
+        return ticks
+    turn = ((line >> _ROW_BITS) * _SPREAD >> 8 & _BANKS - 1) * every // _BANKS
+    return ticks + max(0, row(m, COSTS, 0)[REFRESH_T] - (ticks + turn) % every)
 
 
 @compiled
@@ -45,7 +61,8 @@ def dram_read(m, line, mask, ticks):
     sectors = count4(mask)
     row(m, TOTALS, 0)[DRAM_READ] += 32 * sectors
     costs = row(m, COSTS, 0)
-    return serve(row(m, CHANNELS, 0), _channel(m, line), ticks, sectors // costs[FILL_SECTORS] * costs[FILL_T])
+    served = serve(row(m, CHANNELS, 0), _channel(m, line), ticks, sectors // costs[FILL_SECTORS] * costs[FILL_T])
+    return _refreshed(m, line, served)
 
 
 @compiled

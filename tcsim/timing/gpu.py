@@ -20,7 +20,7 @@ from tcsim.memory import DeviceMemory
 from tcsim.timing.compiled import CompiledChip
 from tcsim.timing.compiled.state import new_chip_state
 from tcsim.timing.counters import Counters
-from tcsim.timing.hierarchy import Hierarchy, new_hierarchy
+from tcsim.timing.hierarchy import CODE_MISS, LAST_SERVED, Hierarchy, new_hierarchy
 from tcsim.timing.issue import IssueTable
 from tcsim.timing.machine_table import MachineTable
 from tcsim.timing.memory_unit import MemoryUnit
@@ -29,7 +29,7 @@ from tcsim.timing.placement import Placement
 from tcsim.timing.shared_memory import carve_out
 from tcsim.timing.sm import LaunchContext, Sm, take_turns
 from tcsim.timing.stream import Streams, records_per_warp
-from tcsim.timing.units import cycles_of_ns, ns_of_cycles
+from tcsim.timing.units import TICKS, cycles_of_ns, ns_of_cycles
 from tcsim.timing.watch import SpinWatch
 from tcsim.timing.work_distributor import WorkDistributor
 
@@ -90,7 +90,7 @@ def run_timed(
     placement = Placement(arch.limits.sms, arch.limits.gpcs, per_sm, geometry.cluster_size, clusters)
     if not placement.sites:
         raise DeviceError(f"kernel {program.name}: no GPC of {arch.full_name} has room for {geometry.cluster_size} of its CTAs")
-    memories = new_hierarchy(arch, timing, len(program), chip.l1.bytes - configured, placement.used)
+    memories = new_hierarchy(arch, timing, len(program), chip.l1.bytes - configured, placement.used, table.blocks)
 
     def make_slot(sm: int, rank: int, recorder: Recorder) -> CtaSlot:
         return CtaSlot(loaded, geometry, memory, parameters, sm_count=arch.limits.sms, sm=sm, rank=rank, recorder=recorder)
@@ -108,12 +108,15 @@ def run_timed(
         SpinWatch(memory),
     )
     at_least = chip.clusters.dispatch_interval if chip.clusters is not None and geometry.is_clustered else 0.0
-    distributor = WorkDistributor(chip.launch, clusters, len(placement.sites), geometry.cluster_size, at_least, progress)
-    fetch = cycles_of_ns(chip.instruction_cache.miss_ns, sm_hz)
-    constant = cycles_of_ns(chip.instruction_cache.constant_miss_ns, sm_hz)
+    distributor = WorkDistributor(
+        chip.launch, clusters, placement, geometry.warps, arch.limits.sms, sm_hz, at_least, progress
+    )
+    code = chip.instruction_cache
+    constant = cycles_of_ns(code.constant_miss_ns + code.shared_constant_ns * placement.used, sm_hz)
+    constant += int(memories.costs[CODE_MISS])
     if engine == "compiled" and not observers:
         state = new_chip_state(
-            table, memories, streams.buffers, placement, threads=geometry.threads, fetch=fetch, constant=constant
+            table, memories, streams.buffers, placement, threads=geometry.threads, constant=constant
         )
         fast = CompiledChip(state, streams, distributor, geometry.members, chip.launch.cta)
         for site, cluster, cycle in distributor.first_wave():
@@ -122,9 +125,10 @@ def run_timed(
         cycles = fast.count(counters)
     else:
         context = LaunchContext(
-            simpy.Environment(), table, counters, distributor, streams, geometry.members, geometry.threads, fetch, constant
+            simpy.Environment(), table, counters, distributor, streams, geometry.members, geometry.threads, constant
         )
         cycles = _run_simpy(context, memories, observers)
+    cycles = max(cycles, distributor.retired, -(-int(memories.totals[LAST_SERVED]) // TICKS))
     return TimedRun(cycles, counters, counts, table, memories, configured)
 
 

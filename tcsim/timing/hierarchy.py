@@ -25,15 +25,17 @@ LINE_BYTES = 128
 (
     L1_LATENCY, TAG_T, COPY_LATENCY, SHARED_LATENCY, WAVEFRONT_LATENCY, SHARED_ATOMIC, STAGE, STAGE_WAVEFRONT, STAGE_STORE,
     L2_HIT, L2_FAR, SLICE_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, SMS_IN_TURN, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
-    FILL_T, WRITE_T, PAGE_LINES, WALK, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT,
-    GROUP_SMS, REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T,
-) = range(32)  # fmt: skip
-COST_COUNT = 32
+    FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_SMS, GROUP_REQUESTS, REFRESH_T,
+    REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_AHEAD_MISS,
+    REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T,
+) = range(40)  # fmt: skip
+COST_COUNT = 40
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
-# (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks).
-DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS, ASKING, ASKED = 0, 1, 5, 6, 7, 8, 9, 10
-PORT_COLUMNS = 11
+# (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
+# addresses are translated (cycles; 0: not yet asked for).
+DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS, ASKING, ASKED, TRANSLATED = 0, 1, 5, 6, 7, 8, 9, 10, 11
+PORT_COLUMNS = 12
 
 # Columns of EVENTS, by instruction.
 REQUESTS, SECTORS, L1_HITS, SHARED_REQUESTS, WAVEFRONTS, CONFLICTS = range(6)
@@ -42,18 +44,19 @@ EVENT_COLUMNS = 6
 # TOTALS.
 (
     PORT_CYCLES, L2_REQUESTS, READ_SECTORS, READ_HITS, WRITE_SECTORS, ATOMIC_SECTORS, FABRIC_SECTORS, FABRIC_HITS, FILLS,
-    DRAM_READ, DRAM_WRITTEN, SLICE_BUSY, FABRIC_WRITES,
-) = range(13)  # fmt: skip
-TOTAL_COUNT = 13
+    DRAM_READ, DRAM_WRITTEN, SLICE_BUSY, FABRIC_WRITES, FABRIC_REQUESTS, LAST_SERVED,
+) = range(15)  # fmt: skip
+TOTAL_COUNT = 15
 
 
-# Numbers of arrays in the table. L1, L2, PAGES_KNOWN: sets of caches. Lines, by cache and slot: valid sectors (and, times 16,
-# dirty ones), and when the last of them is there; of pages, since when they are known. MERGES [group * MERGE_SLOTS + slot]:
-# line, sectors, and when they are there, of requests under way for a group of SMs.
-COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, PAGES, WALKED, MERGES = (
-    0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 28, 29,
+# Numbers of arrays in the table. L1, L2: sets of caches. Lines, by cache and slot: valid sectors (and, times 16, dirty ones),
+# and when the last of them is there. MERGES [group * MERGE_SLOTS + slot]: line, sectors, when they are there, and requests put
+# together, of requests under way for a group of SMs. CODE [sm, block]: when a block of instructions is there, -1 if it is not;
+# CODE_USED: stamp of its last use, then how many are there, and the last stamp.
+COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, CODE, CODE_USED, MERGES = (
+    0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 23, 24,
 )  # fmt: skip
-FIRST_FREE = 30
+FIRST_FREE = 25
 """The numbers from here on are free for other users of the table."""
 TABLE = 80
 
@@ -73,12 +76,10 @@ MERGE_SLOTS = 1024
 """Requests under way that are told apart in front of the L2, for each group of SMs (as many as Accel-Sim's model of GH100's
 request coalescer has)."""
 
-_PAGES = 1 << 17
-"""Translations that are kept: more pages of 2 MiB than any device has memory."""
 
-
-def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, sms: int) -> Hierarchy:
-    """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``."""
+def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, sms: int, blocks: int = 1) -> Hierarchy:
+    """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``, which lie in so
+    many ``blocks`` of the instruction cache."""
     chip, hz, dram = timing.chip, timing.clocks.sm_hz, timing.dram
     spec = chip.l2
     costs = np.zeros(COST_COUNT, np.int64)
@@ -99,8 +100,14 @@ def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, 
     costs[FILL_SECTORS] = dram.fill_bytes // 32
     costs[FILL_T] = ticks_of_bytes(dram.fill_bytes, dram.bytes_per_second / dram.channels, hz)
     costs[WRITE_T] = ticks_of_bytes(32, dram.bytes_per_second / dram.channels, hz)
-    costs[PAGE_LINES] = chip.translation.page_bytes // LINE_BYTES
-    costs[WALK] = cycles_of_ns(chip.translation.first_touch_ns, hz)
+    costs[REFRESH_T] = round(cycles_of_ns(dram.refresh_ns, hz) * TICKS)
+    costs[REFRESH_EVERY_T] = round(cycles_of_ns(dram.refresh_every_ns, hz) * TICKS)
+    costs[FIRST_TOUCH] = cycles_of_ns(chip.translation.first_touch_ns, hz)
+    code = chip.instruction_cache
+    costs[CODE_BLOCKS], costs[CODE_CAPACITY], costs[CODE_AHEAD] = blocks, code.blocks, code.ahead
+    costs[CODE_MISS] = cycles_of_ns(code.miss_ns + code.shared_ns * sms, hz)
+    costs[CODE_AHEAD_MISS] = cycles_of_ns(code.ahead_miss_ns, hz)
+    costs[CODE_NEXT] = cycles_of_ns(max(code.block_ns, code.shared_block_ns * sms), hz)
     if chip.clusters is not None:
         costs[REMOTE] = chip.clusters.remote_latency
         costs[REMOTE_LOAD_T] = round(chip.clusters.remote_load * TICKS)
@@ -109,7 +116,7 @@ def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, 
     l1_slots = max(1, l1_bytes // LINE_BYTES)
     l2_slots = max(1, timing.l2_capacity.bytes // LINE_BYTES // spec.partitions)
     costs[CHANNEL_COUNT] = dram.channels
-    costs[GROUP_SMS] = spec.merging_sms
+    costs[GROUP_SMS], costs[GROUP_REQUESTS] = spec.merging_sms, spec.merging_requests
     table = ArrayTable(TABLE)
     table.put(COSTS, costs)
     table.put(PORTS, np.zeros((sms, PORT_COLUMNS), np.int64))
@@ -119,11 +126,12 @@ def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, 
     table.put(EVENTS, np.zeros((instructions, EVENT_COLUMNS), np.int64))
     new_lru(table, L1, sms, l1_slots)
     new_lru(table, L2, spec.partitions, l2_slots)
-    new_lru(table, PAGES, 1, _PAGES)
-    for number, caches, slots in ((L1_VALID, sms, l1_slots), (L2_STATE, spec.partitions, l2_slots), (WALKED, 1, _PAGES)):
+    for number, caches, slots in ((L1_VALID, sms, l1_slots), (L2_STATE, spec.partitions, l2_slots)):
         table.put(number, np.zeros((caches, slots), np.int64))
     groups = -(-sms // spec.merging_sms) if spec.merging_sms else 1
-    table.put(MERGES, np.full((groups * MERGE_SLOTS, 3), -1, np.int64))
+    table.put(MERGES, np.full((groups * MERGE_SLOTS, 4), -1, np.int64))
+    table.put(CODE, np.full((sms, blocks), -1, np.int64))
+    table.put(CODE_USED, np.zeros((sms, blocks + 2), np.int64))
     table.put(L1_THERE, np.zeros((sms, l1_slots), np.int64))
     table.put(L2_THERE, np.zeros((spec.partitions, l2_slots), np.int64))
     return Hierarchy(table)

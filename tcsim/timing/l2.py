@@ -23,9 +23,11 @@ from tcsim.timing.hierarchy import (
     DRAM_FAR,
     DRAM_NEAR,
     FABRIC_HITS,
+    FABRIC_REQUESTS,
     FABRIC_SECTORS,
     FABRIC_WRITES,
     FILLS,
+    GROUP_REQUESTS,
     GROUP_SMS,
     L2,
     L2_FAR,
@@ -33,6 +35,7 @@ from tcsim.timing.hierarchy import (
     L2_REQUESTS,
     L2_STATE,
     L2_THERE,
+    LAST_SERVED,
     MERGE_SLOTS,
     MERGES,
     PARTITIONS,
@@ -119,13 +122,11 @@ def l2_read(m, sm, line, mask, now, start):
         return _fetch(m, sm, line, mask, now, served)
     merge = row(m, MERGES, sm // row(m, COSTS, 0)[GROUP_SMS] * MERGE_SLOTS + ((line ^ line >> 10) & (MERGE_SLOTS - 1)))
     under_way = merge[0] == line and merge[2] > now
-    if under_way and mask & ~merge[1] == 0:
+    if under_way and mask & ~merge[1] == 0 and merge[3] < row(m, COSTS, 0)[GROUP_REQUESTS]:
+        merge[3] += 1
         return max(merge[2], -(-served // TICKS))
     there = _fetch(m, sm, line, mask, now, served)
-    if under_way:
-        merge[1], merge[2] = merge[1] | mask, max(merge[2], there)
-    else:
-        merge[0], merge[1], merge[2] = line, mask, there
+    merge[0], merge[1], merge[2], merge[3] = line, mask, there, 1
     return there
 
 
@@ -141,7 +142,7 @@ def _fetch(m, sm, line, mask, now, served):
         served,
         _slice(m, near, line, ticks, row(m, COSTS, 0)[SLICE_T]),
     )
-    latency = row(m, COSTS, 0)[L2_HIT]
+    latency = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     slot = find(m, L2, near, line)
     tag = row(m, L2_STATE, near)[slot] if slot >= 0 else 0
     there = row(m, L2_THERE, near)[slot] if slot >= 0 else 0
@@ -150,10 +151,9 @@ def _fetch(m, sm, line, mask, now, served):
     if missing == 0:
         touch(m, L2, near, slot)
         return max(there, latency + -(-served // TICKS))
-    latency += translation_wait(m, line, now)
     absent = missing
     if home != near:
-        row(m, TOTALS, 0)[FABRIC_SECTORS] += count4(missing)
+        row(m, TOTALS, 0)[FABRIC_REQUESTS] += 1
         latency += row(m, COSTS, 0)[L2_FAR]
         served = max(served, _slice(m, home, line, ticks, row(m, COSTS, 0)[SLICE_T]))
         slot = find(m, L2, home, line)
@@ -161,6 +161,7 @@ def _fetch(m, sm, line, mask, now, served):
             absent = missing & ~row(m, L2_STATE, home)[slot] & _WHOLE
             there = max(there, row(m, L2_THERE, home)[slot])
         row(m, TOTALS, 0)[FABRIC_HITS] += count4(missing) - count4(absent)
+        row(m, TOTALS, 0)[FABRIC_SECTORS] += count4(missing | brought(m, absent))  # a fill goes all the way
     if absent:
         fetched = brought(m, absent)
         row(m, TOTALS, 0)[FILLS] += count4(fetched)
@@ -196,10 +197,12 @@ def l2_write(m, sm, line, mask, partial, now, start):
     left = serve(row(m, PORTS, sm), UP, start * TICKS, (count + partial) * TICKS)
     served = max(left, _slice(m, home, line, now * TICKS, row(m, COSTS, 0)[SLICE_T]))
     _own(m, home, line, mask, now)
-    trip = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, line, now)
+    row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
+    trip = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     if home != near_partition(m, sm):
         trip += row(m, COSTS, 0)[L2_FAR]
         row(m, TOTALS, 0)[FABRIC_WRITES] += count
+        row(m, TOTALS, 0)[FABRIC_REQUESTS] += 1
     return -(-left // TICKS), trip + -(-served // TICKS)
 
 
@@ -216,7 +219,8 @@ def l2_atomic(m, sm, line, mask, lane_ticks, now, start):
         serve(row(m, PORTS, sm), UP, start * TICKS, count * TICKS),
         _slice(m, home, line, ticks, max(row(m, COSTS, 0)[SLICE_T], count * row(m, COSTS, 0)[ATOMIC_T], lane_ticks)),
     )
-    latency = row(m, COSTS, 0)[L2_HIT]
+    row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
+    latency = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     if home != near_partition(m, sm):
         latency += row(m, COSTS, 0)[L2_FAR]
     slot = find(m, L2, home, line)
@@ -224,7 +228,6 @@ def l2_atomic(m, sm, line, mask, lane_ticks, now, start):
     there = row(m, L2_THERE, home)[slot] if slot >= 0 else 0
     absent = mask & ~tag & _WHOLE
     if absent:
-        latency += translation_wait(m, line, now)
         fetched = brought(m, absent)
         row(m, TOTALS, 0)[FILLS] += count4(fetched)
         served = max(served, dram_read(m, line, fetched, ticks))

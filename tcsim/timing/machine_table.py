@@ -93,8 +93,6 @@ class MachineTable:
             entry.fence = "CTA" not in words
         elif program.code[pc, KIND] == Kind.SLEEP:
             stall, reason = _SLEEP, "sleeping"
-        elif operation.jump:
-            reason = "branch_resolving"
         entry.after = (stall << SHIFT) + REASON[reason]
         if access is not None:
             entry.cached = _UNCACHED.isdisjoint(words) or "CONSTANT" in words

@@ -18,6 +18,7 @@ from tcsim.timing.hierarchy import (
     DRAM_READ,
     DRAM_WRITTEN,
     FABRIC_HITS,
+    FABRIC_REQUESTS,
     FABRIC_SECTORS,
     FABRIC_WRITES,
     FILLS,
@@ -243,14 +244,14 @@ class _Metrics:
         fabric = totals[FABRIC_SECTORS] + totals[FABRIC_WRITES]
         sectors = read + written + atomics
         launch = self.timing.chip.launch
-        yield "lts__t_requests.sum", totals[L2_REQUESTS]
+        yield "lts__t_requests.sum", totals[L2_REQUESTS] + totals[FABRIC_REQUESTS] + launch.l2_sectors
         yield "lts__t_sectors.sum", sectors + fabric + launch.l2_sectors
-        yield "lts__t_sectors_op_read.sum", read + totals[FABRIC_SECTORS]
+        yield "lts__t_sectors_op_read.sum", read + totals[FABRIC_SECTORS] + launch.l2_read_sectors
         yield "lts__t_sectors_op_write.sum", written + totals[FABRIC_WRITES]
         yield "lts__t_sectors_srcunit_tex.sum", sectors
         hits = totals[READ_HITS] + written + atomics
         yield "lts__t_sectors_srcunit_tex_lookup_hit.sum", hits
-        yield "lts__t_sectors_srcunit_ltcfabric.sum", fabric
+        yield "lts__t_sectors_srcunit_ltcfabric.sum", fabric + launch.fabric_sectors
         yield "lts__t_sector_hit_rate.pct", _percent(hits + totals[FABRIC_HITS] + totals[FABRIC_WRITES], sectors + fabric)
         yield "lts__d_sectors_fill_device.sum", totals[FILLS]
         fetched = totals[DRAM_READ] + launch.dram_bytes + self._code_bytes()

@@ -127,11 +127,11 @@ class ObservedSm(Sm):
         super().__init__(number, memory, launch)
         self.observers = tuple(observers)
 
-    def _charge(self, warp: Warp, entry: Entry, reason: int, cycles: int) -> None:
+    def charge(self, warp: Warp, entry: Entry, reason: int, cycles: int) -> None:
         if cycles:
             for observer in self.observers:
                 observer.stall(warp.last + 1, _place(warp), entry.pc, STALL_REASONS[reason], cycles)
-        super()._charge(warp, entry, reason, cycles)
+        super().charge(warp, entry, reason, cycles)
 
     def _release(self, warps: list[Warp], released: int) -> None:
         places = [_place(warp) for warp in warps]

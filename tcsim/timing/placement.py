@@ -15,6 +15,8 @@ __all__ = ["Placement"]
 class Placement:
     """The sites of a launch, in the order in which they are first filled: breadth first over the SMs.
 
+    A launch of at most one CTA for every two SMs leaves every second one idle, as hardware does with the two of a TPC.
+
     ``sms``: of the chip; ``gpcs``: the SMs of each of its GPCs (none given: it is one). ``per_sm``: CTAs that an SM holds at
     once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
 
@@ -25,7 +27,8 @@ class Placement:
     def __init__(self, sms: int, gpcs: Sequence[Sequence[int]], per_sm: int, size: int, clusters: int) -> None:
         self.size = size
         self.per_sm = min(per_sm, -(-clusters * size // sms)) if size == 1 else per_sm
-        every = self._by_turns(self._breadth_first(range(sms)), 1) if size == 1 else self._clustered(sms, gpcs)
+        apart = 2 if 2 * clusters <= sms else 1
+        every = self._by_turns(self._breadth_first(range(0, sms, apart)), 1) if size == 1 else self._clustered(sms, gpcs)
         self.sites = [site for site, _ in zip(every, range(clusters), strict=False)]
         self.used = 1 + max((self.sm_of(place) for site in self.sites for place in site), default=-1)
         self.site_of = [-1] * self.places

@@ -20,6 +20,7 @@ from tcsim.errors import DeadlockError
 from tcsim.timing.clock import At
 from tcsim.timing.compiled.run import stuck
 from tcsim.timing.counters import Counters
+from tcsim.timing.instruction_cache import fetch
 from tcsim.timing.issue import Entry, IssueTable, Unit
 from tcsim.timing.machine_table import MachineTable
 from tcsim.timing.memory_unit import MemoryUnit
@@ -38,14 +39,13 @@ _WAIT = REASON["wait"]
 _SHORT = REASON["short_scoreboard"]
 _LONG = REASON["long_scoreboard"]
 _CONSTANT_MISS = REASON["imc_miss"]
-_NO_INSTRUCTION = REASON["no_instruction"]
 _START, _END = 0, 1  # kinds of agenda items; a CTA starts before another ends in the same cycle
 
 
 @dataclass(frozen=True)
 class LaunchContext:
-    """What all SMs of a launch share. ``members``: the CTAs of a cluster, by rank. ``threads``: per CTA. ``fetch_cycles``,
-    ``constant_cycles``: of a miss of the instruction and of the constant cache. ``sms``: by number. ``clusters``: resident, by
+    """What all SMs of a launch share. ``members``: the CTAs of a cluster, by rank. ``threads``: per CTA. ``constant_cycles``: of a
+    miss of the constant cache. ``sms``: by number. ``clusters``: resident, by
     site. ``dry``: of clusters of more than one CTA, warps of all SMs that have used up their pieces of the stream; ``touched``:
     SMs on which something has happened.
     """
@@ -57,7 +57,6 @@ class LaunchContext:
     streams: Streams
     members: Callable[[int], Sequence[int]]
     threads: int
-    fetch_cycles: int
     constant_cycles: int
     sms: dict[int, Sm] = field(default_factory=dict)
     clusters: dict[int, ResidentCluster] = field(default_factory=dict)
@@ -81,10 +80,9 @@ class Sm:
         self.number, self.memory = number, memory
         self.env, self.counters, self.table = launch.env, launch.counters, launch.table
         self._launch, self.streams = launch, launch.streams
-        self._fetch_cycles = launch.fetch_cycles
         table, counters, threads = launch.table, launch.counters, launch.threads
         chip = table.chip
-        self._launch_cycles = chip.launch.cta
+        self._launch_cycles, self._exit_cycles = chip.launch.cta, chip.launch.exit
         self._live = [(1 << min(32, threads - first)) - 1 for first in range(0, threads, 32)]
         numbers = range(chip.scheduler.sub_partitions)
         self.subs = [self.sub_partition_class(self, n, chip, table, counters) for n in numbers]
@@ -93,7 +91,6 @@ class Sm:
         self.dry: list[Warp] = launch.dry if launch.streams.placement.size > 1 else []
         self._constant_cycles = launch.constant_cycles
         self._constants_ready = 0  # as in the scoreboard; 0: not asked for yet
-        self._code_ready = [-1] * table.blocks
         self._agenda: list[tuple[int, int, int, Any]] = []
         self._age = 0
         self.resident = 0
@@ -267,18 +264,12 @@ class Sm:
             self.counters.sm_active[self.number] += now - self._active_since
 
     def fetch(self, block: int, now: int) -> int:
-        """When a block of instructions asked for in cycle ``now`` is there, as in the scoreboard."""
-        code = self._code_ready
-        ready = code[block]
-        if ready < 0:
-            ready = code[block] = now + self._fetch_cycles
-        if block + 1 < len(code) and code[block + 1] < 0:
-            code[block + 1] = now + self._fetch_cycles  # prefetched
-        return (ready << SHIFT) + _NO_INSTRUCTION
+        """When a block of instructions that a warp enters in cycle ``now`` is there."""
+        return int(fetch(self.memory.address, self.number, block, now))
 
     # ------------------------------------------------------------------------- instructions that concern the whole CTA
 
-    def _charge(self, warp: Warp, entry: Entry, reason: int, cycles: int) -> None:
+    def charge(self, warp: Warp, entry: Entry, reason: int, cycles: int) -> None:
         """Account for cycles in which a warp did not compete for issue."""
         self.counters.stalls[entry.row + reason] += cycles
         warp.last += cycles
@@ -319,7 +310,7 @@ class Sm:
         for warp in warps:
             entry = warp.entry
             first = max(released, warp.last + 1)
-            self._charge(warp, entry, _BARRIER, first - warp.last - 1)
+            self.charge(warp, entry, _BARRIER, first - warp.last - 1)
             warp.deliver((first << SHIFT) + _WAIT)
             self._go_on(warp, (first << SHIFT) + _WAIT)
 
@@ -352,8 +343,8 @@ class Sm:
         if live[warp.number]:
             sub.advance(warp, (now << SHIFT) + entry.after)
         else:
-            end = max(warp.last + 1, warp.stores_left)
-            self._charge(warp, entry, _DRAIN, end - warp.last - 1)
+            end = max(warp.last + self._exit_cycles, warp.stores_left)
+            self.charge(warp, entry, _DRAIN, end - warp.last - 1)
             self.counters.warp_cycles += end - warp.first
             sub.warps -= 1
             cta.end = max(cta.end, end)

@@ -30,6 +30,7 @@ _NOT_SELECTED = REASON["not_selected"]
 _LONG = REASON["long_scoreboard"]
 _WAIT = REASON["wait"]
 _MEMBAR = REASON["membar"]
+_NO_INSTRUCTION = REASON["no_instruction"]
 _SHORT = REASON["short_scoreboard"]
 _RESOLVING = REASON["branch_resolving"]
 _MASK = (1 << SHIFT) - 1
@@ -173,6 +174,9 @@ class SubPartition:
             buffers.at[row] = index
             warp.entry = entry
             warp.pipe = self.pipes[entry.pipe]
+            held = (base >> SHIFT) - warp.last - 1
+            if held > 0:  # the stall count comes first, as Nsight Compute counts
+                self.sm.charge(warp, entry, base & _MASK, held)
             if warp.behind >= 0 and entry.pc != warp.behind:
                 base = max(base, self._jump(warp, entry.pc))
             if latest < base:
@@ -183,7 +187,10 @@ class SubPartition:
                     latest = guard
             if entry.block != warp.block:
                 warp.block = entry.block
-                latest = max(latest, self.sm.fetch(entry.block, base >> SHIFT))
+                held = self.sm.fetch(entry.block, base >> SHIFT) - warp.last - 1
+                if held > 0:  # so does the instruction itself
+                    self.sm.charge(warp, entry, _NO_INSTRUCTION, held)
+                latest = max(latest, warp.last + 1 << SHIFT)
             if entry.special:
                 latest = max(latest, self._special(warp, entry))
             warp.ready_at = ready_at = latest >> SHIFT

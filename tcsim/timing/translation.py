@@ -1,31 +1,22 @@
-"""Address translation: the first touch of a page costs a walk of the page tables, which everyone who needs the page waits for.
+"""Address translation: an SM's first access to memory waits for it.
 
-A launch starts with no translations, as under Nsight Compute.
+A launch starts with no translations, as under Nsight Compute. What pages are touched later makes no difference on hardware:
+chains of loads 2 and 32 MiB apart take as long as those 4 KiB apart.
 """
 
 from __future__ import annotations
 
 from isa.compiled import compiled
 from tcsim.timing.arrays import row
-from tcsim.timing.hierarchy import (
-    COSTS,
-    PAGE_LINES,
-    PAGES,
-    WALK,
-    WALKED,
-)
-from tcsim.timing.lru import find, put
+from tcsim.timing.hierarchy import COSTS, FIRST_TOUCH, PORTS, TRANSLATED
 
 __all__ = ["translation_wait"]
 
 
 @compiled
-def translation_wait(m, line, now):
-    """Cycles until the page of a line is known, for a request made in cycle ``now``."""
-    page = line // row(m, COSTS, 0)[PAGE_LINES]
-    slot = find(m, PAGES, 0, page)
-    if slot < 0:
-        slot = put(m, PAGES, 0, page)
-        row(m, WALKED, 0)[slot] = now + row(m, COSTS, 0)[WALK]
-    known = row(m, WALKED, 0)[slot]
-    return known - now if known > now else 0
+def translation_wait(m, sm, now):
+    """Cycles until an SM can translate addresses, for a request made in cycle ``now``."""
+    ports = row(m, PORTS, sm)
+    if ports[TRANSLATED] == 0:
+        ports[TRANSLATED] = now + row(m, COSTS, 0)[FIRST_TOUCH]
+    return max(0, ports[TRANSLATED] - now)

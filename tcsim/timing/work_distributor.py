@@ -1,8 +1,8 @@
 """The work distributor: hands out clusters (most are of one CTA) in launch order to where there is room.
 
-At the start every site gets one in turn until all are full; from then on the next cluster goes wherever one has ended.
-Clusters leave one at a time, their CTAs together, at the interval the tables give. (An empty kernel of 132 CTAs keeps all 132
-SMs of an H200 busy under Nsight Compute, so the first wave goes breadth first.)
+At the start every site gets one in turn until all are full, as fast as SMs can set up their CTAs. A cluster that ends is retired
+before what it held is given to the next one, wherever that is; they retire one at a time. (An empty kernel of 132 CTAs keeps all
+132 SMs of an H200 busy under Nsight Compute, so the first wave goes breadth first.)
 """
 
 from __future__ import annotations
@@ -10,36 +10,43 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from tcsim.arch.timing_spec import LaunchCosts
-from tcsim.timing.units import TICKS
+from tcsim.timing.placement import Placement
+from tcsim.timing.units import TICKS, cycles_of_ns
 
 __all__ = ["WorkDistributor"]
 
 
 class WorkDistributor:
-    """``clusters`` of ``size`` CTAs for ``sites``, each of which holds one at a time. ``progress`` is told how many CTAs have
-    ended, of how many.
+    """``clusters`` for the sites of a ``placement`` on ``sms`` SMs that run at ``sm_hz``; CTAs have ``warps`` warps.
+    ``progress`` is told how many CTAs have ended, of how many. ``retired``: the cycle in which the last cluster was.
     """
 
     def __init__(
         self,
         costs: LaunchCosts,
         clusters: int,
-        sites: int,
-        size: int = 1,
+        placement: Placement,
+        warps: int,
+        sms: int,
+        sm_hz: int,
         at_least: float = 0.0,
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """``at_least``: cycles from one cluster to the next, however few CTAs it has."""
-        self._clusters, self._sites, self._size, self._progress = clusters, sites, size, progress
-        self._ended = 0
-        self._interval = round(max(size * costs.dispatch_interval, at_least) * TICKS)
-        self._next = 0
-        self._free = costs.overhead * TICKS  # the tick from which another CTA can be dispatched
+        self._clusters, self._sites, self._size, self._sms = clusters, len(placement.sites), placement.size, sms
+        self._progress = progress
+        self._ended = self._next = self.retired = 0
+        self._overhead = cycles_of_ns(costs.overhead_ns, sm_hz)
+        self._interval = max(self._size * costs.dispatch_interval, at_least)
+        self._sm_interval = max(costs.sm_interval + warps, costs.warp_interval * warps)
+        self._retire_interval = round(max(self._size * costs.retire_interval, at_least) * TICKS)
+        self._free = 0  # the tick from which another cluster can be retired
 
     def first_wave(self) -> Iterator[tuple[int, int, int]]:
         """(site, cluster, cycle of dispatch) until every site is full or no cluster is left."""
         for site in range(min(self._sites, self._clusters)):
-            yield site, *self._dispatch(0)
+            layer = site * self._size // self._sms  # CTAs that its SMs have already got
+            yield site, self._take(), self._overhead + max(layer * self._sm_interval, round(site * self._interval))
 
     def replace(self, now: int) -> tuple[int, int] | None:
         """A cluster has ended in cycle ``now``: (cluster, cycle of dispatch) of the one that takes its place, or None if there
@@ -48,11 +55,10 @@ class WorkDistributor:
         self._ended += self._size
         if self._progress is not None:
             self._progress(self._ended, self._clusters * self._size)
-        return self._dispatch(now) if self._next < self._clusters else None
+        self._free = max(self._free, now * TICKS) + self._retire_interval
+        self.retired = -(-self._free // TICKS)
+        return (self._take(), self.retired) if self._next < self._clusters else None
 
-    def _dispatch(self, now: int) -> tuple[int, int]:
-        cluster = self._next
+    def _take(self) -> int:
         self._next += 1
-        start = max(self._free, now * TICKS)
-        self._free = start + self._interval
-        return cluster, -(-start // TICKS)
+        return self._next - 1

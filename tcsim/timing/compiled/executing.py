@@ -9,7 +9,7 @@ from isa.compiled import compiled
 from tcsim.execute.barriers import popcount
 from tcsim.timing.arrays import address_of_row, row, row32
 from tcsim.timing.compiled.clusters import after_exit, arrive_at_cluster, wait_for_cluster
-from tcsim.timing.compiled.issuing import account, advance, commit_copies, deliver, read_operands, take
+from tcsim.timing.compiled.issuing import account, advance, charge, commit_copies, deliver, read_operands, take
 from tcsim.timing.compiled.state import (
     A_CTA,
     A_KIND,
@@ -43,6 +43,7 @@ from tcsim.timing.compiled.state import (
     G_WARP_CYCLES,
     M_AGENDA,
     NEEDED,
+    O_EXIT,
     O_SUBS,
     O_WARPS,
     OPTIONS,
@@ -194,13 +195,6 @@ def _access(c, w, sub, pc, e, pipe, now):
 
 
 @compiled
-def _charge(c, w, reason, cycles):
-    """Account for cycles in which a warp did not compete for issue."""
-    row(c, STALLS, 0)[row(c, WARPS, w)[W_PC] * REASONS + reason] += cycles
-    row(c, WARPS, w)[W_LAST] += cycles
-
-
-@compiled
 def _lanes(c, w):
     """Lanes that execute the current instruction."""
     return np.int64(row32(c, EXECUTING, w)[row(c, AT, 0)[w]]) & 0xFFFFFFFF
@@ -244,7 +238,7 @@ def _open(c, place, number, released):
     for index in range(count):
         w = waiters[1 + index]
         first = max(released, row(c, WARPS, w)[W_LAST] + 1)
-        _charge(c, w, _BARRIER, first - row(c, WARPS, w)[W_LAST] - 1)
+        charge(c, w, _BARRIER, first - row(c, WARPS, w)[W_LAST] - 1)
         deliver(c, w, row(c, ENTRIES, row(c, WARPS, w)[W_PC]), (first << SHIFT) + _WAIT)
         advance(c, w, (first << SHIFT) + _WAIT)
 
@@ -301,8 +295,8 @@ def _exit(c, w, now, base):
     if warp[W_LIVE]:
         advance(c, w, base)
     else:
-        end = max(warp[W_LAST] + 1, warp[W_LEFT])
-        _charge(c, w, _DRAIN, end - warp[W_LAST] - 1)
+        end = max(warp[W_LAST] + row(c, OPTIONS, 0)[O_EXIT], warp[W_LEFT])
+        charge(c, w, _DRAIN, end - warp[W_LAST] - 1)
         row(c, SIGNALS, 0)[G_WARP_CYCLES] += end - warp[W_FIRST]
         _leave(c, w)
         cta = row(c, CTAS, place)

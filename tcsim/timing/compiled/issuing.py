@@ -9,7 +9,6 @@ from tcsim.timing.arrays import row, row32
 from tcsim.timing.compiled.state import (
     AT,
     BOARDS,
-    CODE_READY,
     DRY,
     E_BACK,
     E_BLOCK,
@@ -32,8 +31,6 @@ from tcsim.timing.compiled.state import (
     ENTRIES,
     G_DRY,
     GROUPS,
-    O_BLOCKS,
-    O_FETCH,
     O_GREEDY,
     O_GUARD,
     O_JUMPS,
@@ -82,12 +79,13 @@ from tcsim.timing.compiled.state import (
     WARPS,
     pipe_of,
 )  # fmt: skip
+from tcsim.timing.instruction_cache import fetch
 from tcsim.timing.issue import NO_WAIT
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
 from tcsim.timing.units import NEVER
 from tcsim.timing.warp import ALL_COPIES, MOST_GROUPS
 
-__all__ = ["account", "advance", "choose", "commit_copies", "deliver", "read_operands", "take"]
+__all__ = ["account", "advance", "charge", "choose", "commit_copies", "deliver", "read_operands", "take"]
 
 _SELECTED, _NOT_SELECTED, _WAIT = REASON["selected"], REASON["not_selected"], REASON["wait"]
 _LONG, _MEMBAR, _NO_INSTRUCTION = REASON["long_scoreboard"], REASON["membar"], REASON["no_instruction"]
@@ -211,6 +209,13 @@ def account(c, sub, w, now):
     return e[E_PIPE] if pipe_of(c, sub, e[E_PIPE])[P_FREE] <= now else e[E_OTHER]
 
 
+@inlined
+def charge(c, w, reason, cycles):
+    """Account for cycles in which a warp did not compete for issue."""
+    row(c, STALLS, 0)[row(c, WARPS, w)[W_PC] * REASONS + reason] += cycles
+    row(c, WARPS, w)[W_LAST] += cycles
+
+
 @compiled
 def deliver(c, w, e, value):
     """Note when the result of an instruction is there, as in the scoreboard."""
@@ -258,18 +263,6 @@ def _copies_done(c, w, keep):
 
 
 @inlined
-def _fetch(c, sm, block, now):
-    """When a block of instructions asked for in cycle ``now`` is there, as in the scoreboard."""
-    ready = row(c, CODE_READY, sm)[block]
-    if ready < 0:
-        ready = now + row(c, OPTIONS, 0)[O_FETCH]
-        row(c, CODE_READY, sm)[block] = ready
-    if block + 1 < row(c, OPTIONS, 0)[O_BLOCKS] and row(c, CODE_READY, sm)[block + 1] < 0:
-        row(c, CODE_READY, sm)[block + 1] = now + row(c, OPTIONS, 0)[O_FETCH]
-    return (ready << SHIFT) + _NO_INSTRUCTION
-
-
-@inlined
 def _jump(c, sub, w, target):
     """When a warp that goes elsewhere can go on, as in the scoreboard: the fetch unit takes one such after another."""
     warp, s = row(c, WARPS, w), row(c, SUBS, sub)
@@ -303,6 +296,9 @@ def advance(c, w, base):
             continue
         row(c, AT, 0)[w] = index
         row(c, WARPS, w)[W_PC] = pc
+        held = (base >> SHIFT) - row(c, WARPS, w)[W_LAST] - 1
+        if held > 0:  # the stall count comes first, as Nsight Compute counts
+            charge(c, w, base & _MASK, held)
         if row(c, WARPS, w)[W_BEHIND] >= 0 and pc != row(c, WARPS, w)[W_BEHIND]:
             base = max(base, _jump(c, sub, w, pc))
         latest = max(latest, base)
@@ -310,7 +306,10 @@ def advance(c, w, base):
             latest = max(latest, board[e[E_GUARD]] + (row(c, OPTIONS, 0)[O_GUARD] << SHIFT))
         if e[E_BLOCK] != row(c, WARPS, w)[W_BLOCK]:
             row(c, WARPS, w)[W_BLOCK] = e[E_BLOCK]
-            latest = max(latest, _fetch(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_BLOCK], base >> SHIFT))
+            held = fetch(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_BLOCK], base >> SHIFT) - row(c, WARPS, w)[W_LAST] - 1
+            if held > 0:  # so does the instruction itself
+                charge(c, w, _NO_INSTRUCTION, held)
+            latest = max(latest, (row(c, WARPS, w)[W_LAST] + 1) << SHIFT)
         if e[E_SPECIAL]:
             if e[E_KEEP] != NO_WAIT:
                 latest = max(latest, (_copies_done(c, w, e[E_KEEP]) << SHIFT) + _LONG)

@@ -65,10 +65,10 @@ C_NUMBER, C_ALIVE, C_END, C_SM = range(4)
 
 # OPTIONS, one row. BOARD: entries of a scoreboard. CTA: cycles from its dispatch to its start. SIZE: CTAs of a cluster.
 (
-    O_GREEDY, O_ORDER, O_GUARD, O_FETCH, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_BLOCKS, O_ITEMS, O_BOARD,
-    O_JUMPS, O_CTA, O_SIZE, O_CLUSTER_RELEASE,
-) = range(17)  # fmt: skip
-OPTION_COUNT = 17
+    O_GREEDY, O_ORDER, O_GUARD, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_ITEMS, O_BOARD, O_JUMPS, O_CTA,
+    O_EXIT, O_SIZE, O_CLUSTER_RELEASE,
+) = range(16)  # fmt: skip
+OPTION_COUNT = 16
 
 # SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions. TOUCHED: something has
 # happened on an SM whose turn it was not.
@@ -90,14 +90,14 @@ class Table(Protocol):
 # Numbers of arrays in the table, behind those of the memories. Of the program: ENTRIES [instruction, ENTRY], PLACES, STALLS
 # [instruction * REASONS]. PIPE_KINDS [pipe, 2]: code of its stall reason, depth of its queue. BOARDS: scoreboards by row.
 # GROUPS [row, group]: landing times, a ring. SUB_ROWS [sub-partition]: rows of its warps, oldest first. PIPES, QUEUES by
-# sub-partition * pipes + pipe. AGENDAS by SM * items + item. CODE_READY [sm, block]. ARRIVED [place * BARRIERS + barrier,
+# sub-partition * pipes + pipe. AGENDAS by SM * items + item. ARRIVED [place * BARRIERS + barrier,
 # warp]: lanes; NEEDED [place, barrier]; WAITERS [place * BARRIERS + barrier]: how many wait, and their rows. DRY: rows. NEXT:
 # the next cycle in which something may happen on each SM. SITE_OF [place]; SITES [site, rank]: places.
 (
     ENTRIES, PLACES, STALLS, PIPE_KINDS, OPTIONS, SIGNALS, WARPS, BOARDS, GROUPS, SUBS, SUB_ROWS, PIPES, QUEUES, SMS, AGENDAS,
-    CODE_READY, CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT, NEXT, SITE_OF, SITES,
+    CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT, NEXT, SITE_OF, SITES,
     CLUSTERS,
-) = range(FIRST_FREE, FIRST_FREE + 31)  # fmt: skip
+) = range(FIRST_FREE, FIRST_FREE + 30)  # fmt: skip
 
 
 class ChipState:
@@ -138,10 +138,9 @@ def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def new_chip_state(
-    program: Table, memories: Hierarchy, buffers: Buffers, placement: Placement, *, threads: int, fetch: int, constant: int
+    program: Table, memories: Hierarchy, buffers: Buffers, placement: Placement, *, threads: int, constant: int
 ) -> ChipState:
-    """An empty chip. ``threads``: of a CTA; ``fetch``, ``constant``: cycles of a miss of the instruction and of the constant
-    cache."""
+    """An empty chip. ``threads``: of a CTA; ``constant``: cycles of a miss of the constant cache."""
     chip = program.chip
     entry, places = pack_entries(program.entries)
     warps, subs = -(-threads // 32), chip.scheduler.sub_partitions
@@ -151,9 +150,9 @@ def new_chip_state(
     items = 2 * per_sm + 2
     options = np.zeros((1, OPTION_COUNT), np.int64)
     options[0] = (
-        chip.scheduler.greedy, -1 if chip.scheduler.order == "youngest" else 1, chip.scheduler.guard_delay, fetch, constant,
-        per_sm, warps, subs, threads, len(kinds), program.blocks, items, program.scoreboard,
-        chip.scheduler.jump_interval, chip.launch.cta, placement.size, chip.clusters.barrier_release if chip.clusters else 0,
+        chip.scheduler.greedy, -1 if chip.scheduler.order == "youngest" else 1, chip.scheduler.guard_delay, constant, per_sm,
+        warps, subs, threads, len(kinds), items, program.scoreboard, chip.scheduler.jump_interval, chip.launch.cta,
+        chip.launch.exit, placement.size, chip.clusters.barrier_release if chip.clusters else 0,
     )  # fmt: skip
     depth = max(1, *(spec.queue for spec in kinds))
     places_in_all = sms * per_sm
@@ -169,7 +168,6 @@ def new_chip_state(
         (QUEUES, (sms * subs * len(kinds), depth)),
         (SMS, (sms, SM)),
         (AGENDAS, (sms * items, 4)),
-        (CODE_READY, (sms, program.blocks)),
         (CTAS, (places_in_all, 4)),
         (ARRIVED, (places_in_all * BARRIERS, warps)),
         (NEEDED, (places_in_all, BARRIERS)),
@@ -197,5 +195,4 @@ def new_chip_state(
     table[SUBS][:, S_NEXT] = NEVER
     table[SUBS][:, S_LAST] = -1
     table[PIPES][:, P_USER] = -1
-    table[CODE_READY][...] = -1
     return ChipState(table)
