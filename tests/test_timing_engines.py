@@ -131,8 +131,11 @@ CLUSTER_KERNELS = Path(__file__).parent / "data" / "cluster"
 
 
 @pytest.mark.skipif(not ASSEMBLES, reason="needs ptxas and nvdisasm")
-@pytest.mark.parametrize("name, grid, threads", [("distributed", 8, 128), ("passed", 4, 32), ("remote", 6, 64)])
-def test_clusters_of_machine_code_take_the_same_on_both_engines(name: str, grid: int, threads: int) -> None:
+@pytest.mark.parametrize(
+    "name, grid, threads",
+    [("distributed", 8, 128), ("passed", 4, 32), ("remote", 6, 64), ("pipeline", 2, 128), ("token", 2, 256)],
+)
+def test_clusters_and_mbarriers_take_the_same_on_both_engines(name: str, grid: int, threads: int) -> None:
     recorded = np.load(CLUSTER_KERNELS / "h200.npz")[name]
     data = np.random.default_rng(1).integers(0, 99, 8 * 128).astype(np.int32)
     found, results = [], []
@@ -141,11 +144,12 @@ def test_clusters_of_machine_code_take_the_same_on_both_engines(name: str, grid:
         function = tcsim.RawModule(path=CLUSTER_KERNELS / "kernels.ptx").get_function(name)
         given, out = tcsim.asarray(data), tcsim.zeros(recorded.shape, np.int32)
         with tcsim.Profiler(engine=engine) as profiler:  # type: ignore[arg-type]
-            function((grid,), (threads,), (given, out) if name == "distributed" else (out,))
+            arguments = (out,) if name in ("passed", "remote") else (given, out)
+            function((grid,), (threads,), (*arguments, np.int32(13)) if name == "pipeline" else arguments)
         found += profiler.launches
         results.append(tcsim.asnumpy(out))
     assert same(*found) and np.array_equal(*results)
-    if name != "distributed":
+    if name not in ("distributed", "pipeline", "token"):
         assert np.array_equal(results[0], recorded)
 
 
@@ -159,7 +163,9 @@ def test_machine_code_takes_the_same_on_both_engines(body: str, grid: int, threa
     assert "machine code" in one.timed and same(one, other)
 
 
-@pytest.mark.parametrize("name", ["block_scan", "gemm_f16_small", "producer_consumer", "bytecode"])
+@pytest.mark.parametrize(
+    "name", ["block_scan", "gemm_f16_small", "producer_consumer", "bytecode", "block_pipeline", "tensor_multicast"]
+)
 def test_recorded_kernels_take_the_same_on_both_engines(name: str, traces: Path) -> None:
     from tcsim.cli.launches import LaunchOptions, prepare
 

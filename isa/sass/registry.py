@@ -92,8 +92,9 @@ def machine(
 
     template: see the module. pipe: the unit that executes it (``alu``, ``fma``, ``fp64``, ``xu``, ``lsu``, ``tensor``,
     ``uniform``, ``cbu`` for control, ``adu``, ``none``). body: ``lane`` or ``warp``. control: what the executor does, for an
-    instruction without a body. memory, state, width: of an access (``load``, ``store``, ...; state space, which a body
-    gets as ``space``; bytes per lane). operands: type and count of operands by name, where they depend on modifiers.
+    instruction without a body. memory, state, width: of an access (``load``, ``store``, ...; ``mbarrier``; ``async_store`` and
+    ``async_atomic``, which tell one; state space, which a body gets as ``space``; bytes per lane). operands: type and count of
+    operands by name, where they depend on modifiers.
     arch_rule: further parameters that depend on the target. waits: as of PTX instructions. Slots are keyword arguments.
     """
     made = {name: value if isinstance(value, Slot) else Slot(tuple(value)) for name, value in slots.items()}

@@ -29,6 +29,7 @@ __all__ = [
     "Scheduler",
     "SharedMemory",
     "Timing",
+    "Tma",
     "Translation",
 ]
 
@@ -254,6 +255,20 @@ class Clusters(Struct, frozen=True, forbid_unknown_fields=True):
     source: str
 
 
+class Tma(Struct, frozen=True, forbid_unknown_fields=True):
+    """The tensor memory accelerator, and mbarrier objects. ``load_latency``: cycles that a bulk or tensor copy takes from its
+    issue beyond what its lines take from the L2; it asks for a line every ``line_interval`` cycles. ``store_latency``: until
+    its source has been read and its group is over, beyond that. ``barrier_wake``: cycles from the end of a phase until a warp
+    that has been waiting for it has the answer.
+    """
+
+    load_latency: int
+    line_interval: float
+    store_latency: int
+    barrier_wake: int
+    source: str
+
+
 class Translation(Struct, frozen=True, forbid_unknown_fields=True):
     """Address translation: an SM's first access to memory takes ``first_touch_ns`` more. (Pages show in no measurement.)"""
 
@@ -263,7 +278,7 @@ class Translation(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Chip(Struct, frozen=True, forbid_unknown_fields=True):
     """What a die does in how many cycles. ``pipes`` by name. ``operations``: of PTX, ``machine``: of machine code.
-    ``clusters``: where it has them."""
+    ``clusters``, ``tma``: where it has them."""
 
     name: str
     scheduler: Scheduler
@@ -278,6 +293,7 @@ class Chip(Struct, frozen=True, forbid_unknown_fields=True):
     operations: tuple[Operation, ...]
     machine: tuple[MachineOperation, ...]
     clusters: Clusters | None = None
+    tma: Tma | None = None
 
 
 class Clocks(Struct, frozen=True, forbid_unknown_fields=True):

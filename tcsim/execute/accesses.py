@@ -55,7 +55,7 @@ def access_table(program: Program) -> NDArray[np.int32]:
     table = np.full((len(program.code), COLUMNS), -1, np.int32)
     tiles = 0
     for pc, access in enumerate(program.memory):
-        if access is None:
+        if access is None or access.kind == "mbarrier":
             continue
         table[pc, :TILE] = (
             access.space,
@@ -68,6 +68,8 @@ def access_table(program: Program) -> NDArray[np.int32]:
             program.code[pc, OPERANDS],
         )
         table[pc, SCALE:] = access.scale, access.uniform, _what(access.kind)
+        if access.kind.startswith("async_"):  # of the address's two words, the first
+            table[pc, SPACE], table[pc, PLANES] = SHARED, 1
         if access.tile is not None:
             table[pc, TILE] = tiles
             tiles += 1
@@ -77,7 +79,7 @@ def access_table(program: Program) -> NDArray[np.int32]:
 def _what(kind: str) -> int:
     if kind.startswith("matrix"):
         return MATRIX
-    return STORE if "store" in kind or kind == "copy" else ATOMIC if kind == "atomic" else LOAD
+    return STORE if "store" in kind or kind == "copy" else ATOMIC if kind.endswith("atomic") else LOAD
 
 
 def tile_table(program: Program) -> NDArray[np.int64]:

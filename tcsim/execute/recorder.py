@@ -3,7 +3,7 @@
 Records are bounded: a warp whose buffer is full stops until the timing model has read it, so a grid of any size needs
 the same memory. A record is (pc, active lanes, executing lanes, payload). The payload of a memory instruction is that
 of :func:`tcsim.execute.accesses.describe`; that of a CTA barrier is [its number, the threads it waits for or 0 for
-all].
+all]; that of an asynchronous instruction is one of :class:`tcsim.execute.signals.Signal`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from isa.machine import CLOCK, GLOBAL_TIMER
 from isa.program import EXTRA, KIND, OPERANDS, Kind, Program
 from tcsim.execute.accesses import MAX_WORDS, SPACE, access_table, describe, tile_table
 from tcsim.execute.barriers import popcount
+from tcsim.execute.signals import describe_signal, signal_table
 from tcsim.execute.state import COUNT_FULL
 
 __all__ = ["Recorder", "barrier_table", "new_recorder", "record"]
@@ -29,10 +30,11 @@ class Recorder(NamedTuple):
     written.
 
     ``payload`` of a record is the position of its first payload word, or -1. ``accesses`` and ``tiles`` describe the
-    program's memory instructions, ``barriers`` its CTA barriers (:func:`barrier_table`); ``pool`` is its operand pool's
-    address. ``timed``: instructions whose result depends on when they execute (``%clock``); a warp stops before one
-    until ``permits[warp]`` is positive, and uses up one permit; it then reads ``now[warp]``: (cycle, ns). ``counts``:
-    per instruction how often a warp executed it, with how many active and how many executing threads.
+    program's memory instructions, ``barriers`` its CTA barriers (:func:`barrier_table`), ``signals`` its asynchronous ones
+    (:func:`~tcsim.execute.signals.signal_table`); ``pool`` is its operand pool's address. ``timed``: instructions whose result
+    depends on when they execute (``%clock``); a warp stops before one until ``permits[warp]`` is positive, and uses up one
+    permit; it then reads ``now[warp]``: (cycle, ns). ``counts``: per instruction how often a warp executed it, with how many
+    active and how many executing threads.
     """
 
     pcs: NDArray[np.int32]
@@ -44,6 +46,7 @@ class Recorder(NamedTuple):
     accesses: NDArray[np.int32]
     tiles: NDArray[np.int64]
     barriers: NDArray[np.int32]
+    signals: NDArray[np.int32]
     pool: int
     timed: NDArray[np.bool_]
     permits: NDArray[np.int64]
@@ -64,6 +67,7 @@ def new_recorder(program: Program, warps: int, records: int, pool: int, counts: 
         accesses=access_table(program),
         tiles=tile_table(program),
         barriers=barrier_table(program),
+        signals=signal_table(program),
         pool=pool,
         timed=(program.code[:, KIND] == Kind.KERNEL) & (program.code[:, EXTRA] == 1),
         permits=np.zeros(warps, np.int64),
@@ -111,6 +115,8 @@ def record(log, s, w, pc, active, executing, base, ctx):
     if row[SPACE] >= 0 and executing:
         log.payload[w, position] = room
         log.used[w, 1] = describe(log.words[w], room, row, log.tiles, log.pool, base, executing, ctx)
+        if log.signals[pc, 0] >= 0:  # an access that signals an mbarrier object, too
+            log.used[w, 1] = describe_signal(log.words[w], log.used[w, 1], log.signals[pc], log.pool, base, executing, ctx)
     elif log.barriers[pc, 0] >= 0 and executing:
         log.payload[w, position] = room
         log.used[w, 1] = room + 2
@@ -118,6 +124,9 @@ def record(log, s, w, pc, active, executing, base, ctx):
         for column in range(2):
             place = log.barriers[pc, 1 + column]
             log.words[w, room + column] = 0 if place < 0 else _first_value(base + operands[place], executing)
+    elif log.signals[pc, 0] >= 0 and executing:
+        log.payload[w, position] = room
+        log.used[w, 1] = describe_signal(log.words[w], room, log.signals[pc], log.pool, base, executing, ctx)
     return True
 
 

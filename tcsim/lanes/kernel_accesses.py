@@ -77,8 +77,11 @@ class SharedInstruction:
 
 
 def may_access_shared(access: MemoryAccess | None) -> bool:
-    """Whether an instruction can access shared memory: by its state space, by a generic address, or as the target of a copy."""
-    return access is not None and (access.space in (SHARED, GENERIC) or access.second_operand >= 0)
+    """Whether an instruction can access shared memory: by its state space, by a generic address, or as the target of a copy. Of
+    mbarrier objects nobody wants to know the banks."""
+    if access is None or access.kind == "mbarrier":
+        return False
+    return access.space in (SHARED, GENERIC) or access.second_operand >= 0
 
 
 class SharedAccesses(Profiler):

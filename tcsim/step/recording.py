@@ -218,7 +218,7 @@ class _Run:
     def _touched(self, pc: int, executing: int, block: NDArray[np.uint32]) -> list[Touch]:
         program = self.slot.loaded.program
         access = program.memory[pc]
-        if access is None or access.tile is not None:
+        if access is None or access.kind == "mbarrier" or access.tile is not None:
             return []
         row = int(program.code[pc, OPERANDS]) // 4
         sides = [(access.kind, access.space, access.operand, access.planes, access.scale, access.uniform)]

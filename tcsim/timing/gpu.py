@@ -15,6 +15,7 @@ from tcsim.errors import DeviceError
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.loader import LoadedProgram
 from tcsim.execute.recorder import Recorder
+from tcsim.execute.signals import signal_table
 from tcsim.launch.occupancy import Occupancy
 from tcsim.memory import DeviceMemory
 from tcsim.timing.compiled import CompiledChip
@@ -90,7 +91,17 @@ def run_timed(
     placement = Placement(arch.limits.sms, arch.limits.gpcs, per_sm, geometry.cluster_size, clusters)
     if not placement.sites:
         raise DeviceError(f"kernel {program.name}: no GPC of {arch.full_name} has room for {geometry.cluster_size} of its CTAs")
-    memories = new_hierarchy(arch, timing, len(program), chip.l1.bytes - configured, placement.used, table.blocks)
+    signalled = shared + program.reserved_shared if (signal_table(program)[:, 0] >= 0).any() else 0
+    memories = new_hierarchy(
+        arch,
+        timing,
+        len(program),
+        chip.l1.bytes - configured,
+        placement.used,
+        table.blocks,
+        places=placement.places,
+        signalled=signalled,
+    )
 
     def make_slot(sm: int, rank: int, recorder: Recorder) -> CtaSlot:
         return CtaSlot(loaded, geometry, memory, parameters, sm_count=arch.limits.sms, sm=sm, rank=rank, recorder=recorder)

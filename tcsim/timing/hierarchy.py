@@ -27,15 +27,15 @@ LINE_BYTES = 128
     L2_HIT, L2_FAR, SLICE_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, SMS_IN_TURN, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
     FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_SMS, GROUP_REQUESTS, REFRESH_T,
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_AHEAD_MISS,
-    REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T,
-) = range(40)  # fmt: skip
-COST_COUNT = 40
+    REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
+) = range(44)  # fmt: skip
+COST_COUNT = 44
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
-# addresses are translated (cycles; 0: not yet asked for).
-DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS, ASKING, ASKED, TRANSLATED = 0, 1, 5, 6, 7, 8, 9, 10, 11
-PORT_COLUMNS = 12
+# addresses are translated (cycles; 0: not yet asked for), when its TMA can ask for another line (ticks).
+DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS, ASKING, ASKED, TRANSLATED, TMA_FREE = 0, 1, 5, 6, 7, 8, 9, 10, 11, 12
+PORT_COLUMNS = 13
 
 # Columns of EVENTS, by instruction.
 REQUESTS, SECTORS, L1_HITS, SHARED_REQUESTS, WAVEFRONTS, CONFLICTS = range(6)
@@ -52,11 +52,13 @@ TOTAL_COUNT = 15
 # Numbers of arrays in the table. L1, L2: sets of caches. Lines, by cache and slot: valid sectors (and, times 16, dirty ones),
 # and when the last of them is there. MERGES [group * MERGE_SLOTS + slot]: line, sectors, when they are there, and requests put
 # together, of requests under way for a group of SMs. CODE [sm, block]: when a block of instructions is there, -1 if it is not;
-# CODE_USED: stamp of its last use, then how many are there, and the last stamp.
+# CODE_USED: stamp of its last use, then how many are there, and the last stamp. MBARRIER, MBARRIER_LATEST, MBARRIER_DONE
+# [place, 8 bytes of shared memory]: mbarrier objects (tcsim.timing.mbarriers). SCRATCH: a row for what nobody reads.
 COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, CODE, CODE_USED, MERGES = (
     0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 23, 24,
 )  # fmt: skip
-FIRST_FREE = 25
+MBARRIER, MBARRIER_LATEST, MBARRIER_DONE, SCRATCH = 25, 26, 27, 28
+FIRST_FREE = 29
 """The numbers from here on are free for other users of the table."""
 TABLE = 80
 
@@ -77,9 +79,20 @@ MERGE_SLOTS = 1024
 request coalescer has)."""
 
 
-def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, sms: int, blocks: int = 1) -> Hierarchy:
-    """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``, which lie in so
-    many ``blocks`` of the instruction cache."""
+def new_hierarchy(
+    arch: Arch,
+    timing: Timing,
+    instructions: int,
+    l1_bytes: int,
+    sms: int,
+    blocks: int = 1,
+    *,
+    places: int = 1,
+    signalled: int = 0,
+) -> Hierarchy:
+    """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``, which lie in
+    so many ``blocks`` of the instruction cache. ``places``: of CTAs, each with mbarrier objects anywhere in ``signalled``
+    bytes."""
     chip, hz, dram = timing.chip, timing.clocks.sm_hz, timing.dram
     spec = chip.l2
     costs = np.zeros(COST_COUNT, np.int64)
@@ -113,12 +126,19 @@ def new_hierarchy(arch: Arch, timing: Timing, instructions: int, l1_bytes: int, 
         costs[REMOTE_LOAD_T] = round(chip.clusters.remote_load * TICKS)
         costs[REMOTE_STORE_T] = round(chip.clusters.remote_store * TICKS)
         costs[REMOTE_ATOMIC_T] = round(chip.clusters.remote_atomic * TICKS)
+    if chip.tma is not None:
+        costs[TMA_LATENCY], costs[TMA_STORE] = chip.tma.load_latency, chip.tma.store_latency
+        costs[TMA_LINE_T] = round(chip.tma.line_interval * TICKS)
+        costs[MBARRIER_WAKE] = chip.tma.barrier_wake
     l1_slots = max(1, l1_bytes // LINE_BYTES)
     l2_slots = max(1, timing.l2_capacity.bytes // LINE_BYTES // spec.partitions)
     costs[CHANNEL_COUNT] = dram.channels
     costs[GROUP_SMS], costs[GROUP_REQUESTS] = spec.merging_sms, spec.merging_requests
     table = ArrayTable(TABLE)
     table.put(COSTS, costs)
+    table.put(SCRATCH, np.zeros((1, 32), np.int64))
+    for number in (MBARRIER, MBARRIER_LATEST, MBARRIER_DONE):
+        table.put(number, np.zeros((places, signalled // 8 + 1), np.int64))
     table.put(PORTS, np.zeros((sms, PORT_COLUMNS), np.int64))
     table.put(SLICES, np.zeros(spec.slices // spec.partitions * spec.partitions, np.int64))
     table.put(CHANNELS, np.zeros(dram.channels, np.int64))

@@ -45,6 +45,10 @@ class Unit:
     CLOCK = 10  # reads the time of its issue
     CLUSTER_ARRIVE = 11  # at the barrier of the cluster
     CLUSTER_WAIT = 12
+    SIGNAL = 13  # an mbarrier object
+    AWAIT = 14  # the end of a phase of one
+    BULK = 15  # a copy by the TMA
+    ASYNC_STORE = 16  # a store or reduction that signals one
 
 
 _UNITS = {"clock": Unit.CLOCK, "cluster_arrive": Unit.CLUSTER_ARRIVE, "cluster_wait": Unit.CLUSTER_WAIT}
@@ -241,6 +245,8 @@ def unit_of(program: Program, pc: int, port: int) -> int:
         return Unit.COPY
     if access.kind == "atomic":
         return Unit.ATOMIC
+    if access.kind.startswith("async_"):
+        return Unit.ASYNC_STORE
     return Unit.STORE if "store" in access.kind else Unit.LOAD
 
 

@@ -31,7 +31,13 @@ _SLEEP = 100
 _UNCACHED = frozenset(("MMIO", "GPU", "SYS"))
 """Scopes wider than an SM: the L1 may not answer."""
 
-_UNITS = {"LDGDEPBAR": Unit.COMMIT, "UCGABAR_ARV": Unit.CLUSTER_ARRIVE, "UCGABAR_WAIT": Unit.CLUSTER_WAIT}
+_UNITS = {
+    "LDGDEPBAR": Unit.COMMIT,
+    "UTMACMDFLUSH": Unit.COMMIT,
+    "UCGABAR_ARV": Unit.CLUSTER_ARRIVE,
+    "UCGABAR_WAIT": Unit.CLUSTER_WAIT,
+    **dict.fromkeys(("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG"), Unit.BULK),
+}
 
 
 class MachineTable:
@@ -50,8 +56,11 @@ class MachineTable:
         self.starts: list[Segment | None] = [None] * len(program)
         self.scoreboard = ENTRIES
         self._banks = {plane for _, plane in program.image.planes} if program.image is not None else set()
-        commits = [program.control[pc] for pc in range(len(program)) if program.opcodes[pc].startswith("LDGDEPBAR")]
-        self._commits_on = {control.write for control in commits if control is not None}
+        self._commits_on = {
+            control.read if opcode == "UTMACMDFLUSH" else control.write
+            for opcode, control in zip(program.opcodes, program.control, strict=True)
+            if control is not None and (opcode == "UTMACMDFLUSH" or opcode.startswith("LDGDEPBAR"))
+        }
         self.entries = [self._entry(pc) for pc in range(len(program))]
         block = self.chip.instruction_cache.block
         for entry in self.entries:
@@ -82,9 +91,9 @@ class MachineTable:
         entry.busy, entry.port = operation.interval, operation.port
         entry.jump, entry.jump_back = operation.jump, operation.jump_back
         entry.stage = operation.stage or self.chip.lsu.address_interval
-        if entry.unit in (Unit.PIPE, Unit.PORT):
+        if entry.unit in (Unit.PIPE, Unit.PORT, Unit.SIGNAL):
             entry.order = _QUEUES.get(operation.pipe, 0)
-        elif access is not None and access.space == SHARED:
+        elif access is not None and access.space == SHARED and entry.unit != Unit.AWAIT:
             entry.order = _QUEUES["mio"]
         entry.result = (operation.latency << SHIFT) + REASON[operation.scoreboard]
         stall, reason = max(1, control.stall, 2 * control.yields), "wait"
@@ -97,11 +106,11 @@ class MachineTable:
         if access is not None:
             entry.cached = _UNCACHED.isdisjoint(words) or "CONSTANT" in words
             entry.fewest_wavefronts = fewest_wavefronts(access)
-            if entry.unit == Unit.STORE:
+            if entry.unit in (Unit.STORE, Unit.ASYNC_STORE):
                 entry.stage = store_stage(self.chip, access)
             entry.lane_ticks = round(self._lane_ticks * (operation.lane / 1000 / self.chip.l2.atomic_lane_ns or 1.0))
         outside = access is not None and access.space != SHARED
-        entry.leaves_sm = outside or entry.unit == Unit.CLOCK
+        entry.leaves_sm = outside or entry.unit in (Unit.CLOCK, Unit.BULK)
         if words[0] == "DEPBAR":
             kept, number = divmod(max(0, int(program.code[pc, EXTRA])), 8)
             if number in self._commits_on:
@@ -130,6 +139,9 @@ class MachineTable:
         return not self._banks.isdisjoint(program.pool[first : max(first, following)].tolist())
 
     def _unit(self, pc: int, words: list[str], operation: MachineOperation) -> int:
+        access = self.program.memory[pc]
+        if access is not None and access.kind == "mbarrier":
+            return Unit.AWAIT if words[1] == "PHASECHK" else Unit.SIGNAL
         if words[0] in _UNITS:
             return _UNITS[words[0]]
         if self.program.code[pc, KIND] == Kind.KERNEL and self.program.code[pc, EXTRA] == 1:

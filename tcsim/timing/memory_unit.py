@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, Hierarchy
+from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, MBARRIER_WAKE, REMOTE, Hierarchy
 from tcsim.timing.issue import Entry
 from tcsim.timing.lsu import atomic_part, copy_part, enter, load_part, store_part
 from tcsim.timing.scoreboard import REASON, SHIFT
@@ -22,19 +22,26 @@ _LONG = REASON["long_scoreboard"]
 
 
 class MemoryUnit:
-    """That of SM ``number``. ``release``: cycles that opening a CTA barrier takes. Each method executes an instruction that
-    ``warp`` issues from ``sub`` in cycle ``now``."""
+    """That of SM ``number``. ``release``: cycles that opening a CTA barrier takes; ``remote``: cycles to another SM's shared
+    memory; ``wake``: cycles until who waits for an mbarrier notices. ``started``: when the last exchange reached the data port.
+    Each method executes an instruction that ``warp`` issues from ``sub`` in cycle ``now``."""
 
-    __slots__ = ("_costs", "_ports", "address", "number", "release")
+    __slots__ = ("_costs", "_ports", "address", "number", "release", "remote", "started", "wake")
 
     def __init__(self, number: int, hierarchy: Hierarchy) -> None:
         self.number, self.address = number, hierarchy.address
         self._ports, self._costs = hierarchy.ports, hierarchy.costs
         self.release = int(hierarchy.costs[BARRIER_RELEASE])
+        self.remote, self.wake = int(hierarchy.costs[REMOTE]), int(hierarchy.costs[MBARRIER_WAKE])
+        self.started = 0
+
+    def enter(self, sub: SubPartition, entry: Entry, now: int) -> int:
+        """When an instruction without an access gets to the data port."""
+        return int(enter(self.address, self.number, sub.number, now, entry.port, entry.stage))
 
     def exchange(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """A shuffle or the like: the data port, but no memory."""
-        start = int(enter(self.address, self.number, sub.number, now, entry.port, entry.stage))
+        start = self.started = self.enter(sub, entry, now)
         warp.pipe.take(now, start, 1)
         warp.deliver((start << SHIFT) + entry.result)
         warp.read(start, _SHORT)
@@ -73,6 +80,19 @@ class MemoryUnit:
                 warp.stores_left = max(warp.stores_left, int(left))
                 warp.stores_done = max(warp.stores_done, int(done))
         warp.read(int(start), _SHORT if shared else _LONG)
+
+    def async_store(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> tuple[int, int]:
+        """A store or reduction in shared memory of the cluster that signals an mbarrier object: (cycle in which it is done,
+        where the payload says what to signal, or -1)."""
+        at = warp.payload()
+        start = done = now
+        if at >= 0:
+            start, _, done, _, at = store_part(
+                self.address, self.number, sub.number, entry.pc, entry.fewest_wavefronts, entry.stage, warp.words, at, now
+            )
+        warp.pipe.take(now, int(start), 1)
+        warp.read(int(start), _SHORT)
+        return int(done), int(at)
 
     def atomic(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """An atomic: on shared memory in place, on global memory at the L2."""

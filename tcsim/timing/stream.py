@@ -136,6 +136,10 @@ class Streams:
         assert cluster is not None
         return cluster.slots[self.placement.rank_of[place]]
 
+    def peers(self, place: int) -> int:
+        """The address of the SMs of a cluster's CTAs, by rank; 0 if it is the only one."""
+        return int(self._peers[self.placement.site_of[place]].ctypes.data) if self.placement.size > 1 else 0
+
     def _rows(self, place: int) -> slice:
         return slice(place * self.warps, (place + 1) * self.warps)
 
@@ -152,8 +156,7 @@ class Streams:
             now=np.zeros((self.warps, 2), np.int64),
         )
         slot = self._make_slot(self.placement.sm_of(place), rank, recorder)
-        if self.placement.size > 1:
-            slot.ctx[PEERS] = self._peers[self.placement.site_of[place]].ctypes.data
+        slot.ctx[PEERS] = self.peers(place)
         return slot
 
     def expect(self, site: int, number: int) -> None:

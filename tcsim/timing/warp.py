@@ -28,7 +28,7 @@ class ResidentCluster:
     cluster have gone on. ``started``: CTAs that have.
     """
 
-    __slots__ = ("barrier", "live", "started", "starved")
+    __slots__ = ("barrier", "ctas", "live", "started", "starved")
 
     def __init__(self, size: int, live: list[int], release: int) -> None:
         """``live``: of each CTA at its start; ``release``: cycles that opening the cluster's barrier takes."""
@@ -36,6 +36,7 @@ class ResidentCluster:
         self.barrier = ClusterBarrier(self.live, release)
         self.starved: list[Warp] = []
         self.started = 0
+        self.ctas: dict[int, ResidentCta] = {}
 
 
 class ResidentCta:
@@ -65,14 +66,39 @@ class Warp:
     first cycle of its life, and the last that is accounted for. ``behind``: the instruction behind the one that issued last, in
     cycle ``issued``, if going elsewhere takes time; else -1.
 
+    ``awaits``: address and parity of the mbarrier phase that it waits for, ``started``: when the wait went out.
+
     ``stores_left``, ``stores_done``: when its stores have left the SM, and are acknowledged. ``copies``, ``copy_groups``,
     ``copies_landed``: when its uncommitted cp.async, each committed group, and all those waited for land.
     """
 
     __slots__ = (
-        "age", "base", "behind", "block", "buffers", "copies", "copies_landed", "copy_groups", "cta", "entry", "first",
-        "issued", "last", "number", "pipe", "ready_at", "reason", "refused", "row", "scoreboard", "stores_done",
-        "stores_left", "sub", "words",
+        "age",
+        "awaits",
+        "base",
+        "behind",
+        "block",
+        "buffers",
+        "copies",
+        "copies_landed",
+        "copy_groups",
+        "cta",
+        "entry",
+        "first",
+        "issued",
+        "last",
+        "number",
+        "pipe",
+        "ready_at",
+        "reason",
+        "refused",
+        "row",
+        "scoreboard",
+        "started",
+        "stores_done",
+        "stores_left",
+        "sub",
+        "words",
     )  # fmt: skip
 
     entry: Entry
@@ -88,6 +114,8 @@ class Warp:
         self.last = start - 1
         self.base = self.ready_at = self.reason = self.refused = self.issued = 0
         self.block = self.behind = -1
+        self.awaits = (-1, 0)
+        self.started = 0
         self.stores_left = self.stores_done = 0
         self.copies = self.copies_landed = 0
         self.copy_groups: list[int] = []

@@ -25,9 +25,10 @@ from isa.spec import flag, optional
 
 LOW = np.uint64(0xFFFFFFFF)
 _SYNCS: dict[str, Any] = {"pipe": "lsu", "body": "warp", "state": "shared"}
+_OBJECT: dict[str, Any] = _SYNCS | {"memory": "mbarrier"}
 
 
-@machine("SYNCS.EXCH.64 d:u64, [a], b:u64", **_SYNCS)
+@machine("SYNCS.EXCH.64 d:u64, [a], b:u64", **_OBJECT)
 def syncs_exchange(a, b, mask, ctx):
     """Make an mbarrier object by writing its first value. (What was there before is not wanted by any program seen.)"""
     number = first_lane(mask)
@@ -45,7 +46,7 @@ def syncs_nothing() -> None:
     """End an object's life; or expect one arrival more, for copies that have come by then (``cp.async.mbarrier.arrive``)."""
 
 
-@machine("ARRIVES.LDGSTSBAR.64.ARVCNT [a]", **_SYNCS)
+@machine("ARRIVES.LDGSTSBAR.64.ARVCNT [a]", **_OBJECT)
 def arrives(a, mask, ctx):
     """Arrive when the thread's copies so far have arrived: at once, as they have."""
     for number in range(32):
@@ -82,7 +83,7 @@ def _signal(ctx, host, value, number, kind, optout):
     red=flag("RED"),
     optout=flag("OPTOUT"),
     kind=optional("A1T0", "ART0", "A0TR", "A0TX"),
-    **_SYNCS,
+    **_OBJECT,
 )
 def syncs_arrive(d, a, b, mask, ctx, *, kind, optout):
     """Arrive, expect bytes, or take note of bytes; ``d`` gets the state before. ``.OPTOUT``: later phases expect fewer."""
@@ -101,7 +102,7 @@ def syncs_arrive(d, a, b, mask, ctx, *, kind, optout):
 @machine(
     "SYNCS.ARRIVE.TRANS64.TMASK{optout}.ART0 d:u64, [a], b:u32",
     optout=flag("OPTOUT"),
-    **_SYNCS,
+    **_OBJECT,
 )
 def syncs_arrive_together(d, a, b, mask, ctx, *, optout):
     """As many arrivals as the register says, of all lanes at once (``mbarrier.arrive.noComplete``): ``d`` gets the lanes that
@@ -181,7 +182,7 @@ def arrives_counting(a, mask, ctx):
 
 # --------------------------------------------------------------------------------------------------------------- waiting
 
-_WAITING: dict[str, Any] = _SYNCS | {"waits": True}
+_WAITING: dict[str, Any] = _OBJECT | {"waits": True}
 
 
 @machine("SYNCS.PHASECHK.TRANS64 p, [a], b:u32", **_WAITING)
@@ -210,7 +211,7 @@ SIZES = {"": 4, "64": 8, "128": 16}
 
 @machine(
     "STAS{size} [a], b:u32*2",
-    memory="store",
+    memory="async_store",
     width=lambda p: SIZES[str(p["size"])],
     operands=lambda p: {"b": ("u32", SIZES[str(p["size"])] // 4)},
     size=optional("64", "128"),
@@ -238,7 +239,7 @@ WIDTH = {"": 4, "S32": 4, "64": 8}
 
 @machine(
     "REDAS.{op}{t} [a], b",
-    memory="atomic",
+    memory="async_atomic",
     width=lambda p: WIDTH[str(p["t"])],
     operands=lambda p: {"b": ("u64" if p["t"] == "64" else "u32", 1)},
     op=("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR"),

@@ -10,6 +10,7 @@ from tcsim.execute.barriers import popcount
 from tcsim.timing.arrays import address_of_row, row, row32
 from tcsim.timing.compiled.clusters import after_exit, arrive_at_cluster, wait_for_cluster
 from tcsim.timing.compiled.issuing import account, advance, charge, commit_copies, deliver, read_operands, take
+from tcsim.timing.compiled.signals import async_store, await_phase, bulk_copy, send_signals
 from tcsim.timing.compiled.state import (
     A_CTA,
     A_KIND,
@@ -56,7 +57,6 @@ from tcsim.timing.compiled.state import (
     S_WARPS,
     SIGNALS,
     SMS,
-    STALLS,
     SUB_ROWS,
     SUBS,
     W_BASE,
@@ -81,7 +81,7 @@ from tcsim.timing.compiled.state import (
 from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, COSTS, PORTS
 from tcsim.timing.issue import Unit
 from tcsim.timing.lsu import atomic_part, copy_part, enter, load_part, store_part
-from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
+from tcsim.timing.scoreboard import REASON, SHIFT
 
 __all__ = ["issue", "schedule"]
 
@@ -90,6 +90,7 @@ _BARRIER, _DRAIN = REASON["barrier"], REASON["drain"]
 PIPE, PORT, LOAD, STORE, ATOMIC, COPY = Unit.PIPE, Unit.PORT, Unit.LOAD, Unit.STORE, Unit.ATOMIC, Unit.COPY
 COMMIT, BARRIER, ARRIVE, EXIT, CLOCK = Unit.COMMIT, Unit.BARRIER, Unit.ARRIVE, Unit.EXIT, Unit.CLOCK
 CLUSTER_ARRIVE, CLUSTER_WAIT = Unit.CLUSTER_ARRIVE, Unit.CLUSTER_WAIT
+SIGNAL, AWAIT, BULK, ASYNC_STORE = Unit.SIGNAL, Unit.AWAIT, Unit.BULK, Unit.ASYNC_STORE
 
 
 @compiled
@@ -120,7 +121,16 @@ def issue(c, w, now):
         commit_copies(c, w)
         if e[E_WRITE_COUNT]:
             deliver(c, w, e, (row(c, WARPS, w)[W_LANDED] << SHIFT) + _LONG)
+        read_operands(c, w, e, row(c, WARPS, w)[W_LANDED], _LONG)
         advance(c, w, base)
+    elif unit == SIGNAL:
+        send_signals(c, w, sub, pipe, e, now, base)
+    elif unit == AWAIT:
+        await_phase(c, w, sub, pipe, e, now, base)
+    elif unit == BULK:
+        bulk_copy(c, w, sub, pipe, e, now, base)
+    elif unit == ASYNC_STORE:
+        async_store(c, w, sub, pipe, e, now, base)
     elif unit == EXIT:
         take(c, sub, pipe, now, now, e[E_BUSY])
         _exit(c, w, now, base)

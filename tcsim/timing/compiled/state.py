@@ -31,12 +31,14 @@ BARRIERS = 16
 ENTRY = 28
 
 # Columns of WARPS, by row: as of Warp. STATE: see below. CLUSTER_LANES: that have arrived at the cluster's barrier, in
-# CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there.
+# CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there. AWAITED: place in shared memory of the mbarrier object that it waits
+# for, and 1, for the phase of PARITY; the wait went out in cycle START.
 (
     W_STATE, W_PC, W_CTA, W_NUMBER, W_SUB, W_AGE, W_READY, W_REASON, W_REFUSED, W_LAST, W_FIRST, W_BASE, W_BLOCK, W_BEHIND,
     W_ISSUED, W_LEFT, W_DONE, W_COPIES, W_LANDED, W_GROUPS, W_LIVE, W_CLUSTER_LANES, W_CLUSTER_PHASE, W_CLUSTER_WAITS,
-) = range(24)  # fmt: skip
-WARP = 24
+    W_AWAITED, W_PARITY, W_START,
+) = range(27)  # fmt: skip
+WARP = 27
 
 ABSENT, PENDING, READY, WAITING = range(4)
 """What a warp does: nothing, becoming ready later, competing for issue, waiting for something that others do."""
@@ -92,12 +94,13 @@ class Table(Protocol):
 # GROUPS [row, group]: landing times, a ring. SUB_ROWS [sub-partition]: rows of its warps, oldest first. PIPES, QUEUES by
 # sub-partition * pipes + pipe. AGENDAS by SM * items + item. ARRIVED [place * BARRIERS + barrier,
 # warp]: lanes; NEEDED [place, barrier]; WAITERS [place * BARRIERS + barrier]: how many wait, and their rows. DRY: rows. NEXT:
-# the next cycle in which something may happen on each SM. SITE_OF [place]; SITES [site, rank]: places.
+# the next cycle in which something may happen on each SM. SITE_OF [place]; SITES [site, rank]: places; PEERS: their
+# SMs.
 (
     ENTRIES, PLACES, STALLS, PIPE_KINDS, OPTIONS, SIGNALS, WARPS, BOARDS, GROUPS, SUBS, SUB_ROWS, PIPES, QUEUES, SMS, AGENDAS,
     CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT, NEXT, SITE_OF, SITES,
-    CLUSTERS,
-) = range(FIRST_FREE, FIRST_FREE + 30)  # fmt: skip
+    CLUSTERS, PEERS,
+) = range(FIRST_FREE, FIRST_FREE + 31)  # fmt: skip
 
 
 class ChipState:
@@ -183,6 +186,7 @@ def new_chip_state(
     table.put(NEXT, np.full((1, sms), NEVER, np.int64))
     table.put(SITE_OF, np.array([placement.site_of], np.int64))
     table.put(SITES, np.array(placement.sites, np.int64))
+    table.put(PEERS, table[SITES] // per_sm)
     for number, array in (
         (PCS, buffers.pcs),
         (EXECUTING, buffers.executing),
