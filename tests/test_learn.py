@@ -40,7 +40,7 @@ def test_the_translation_has_the_same_code(path: Path) -> None:
 
 
 def test_what_lessons_quote_is_in_the_kernels() -> None:
-    source = " ".join((FOLDER / "kernels.cu").read_text().split())
+    source = " ".join(word for file in ("kernels.cu", "hopper.cu") for word in (FOLDER / file).read_text().split())
     for path in LESSONS:
         for block in blocks(path):
             if block.language == "cuda":
