@@ -110,8 +110,8 @@ def test_rules() -> None:
     assert "1,792 of 2,048 sectors" in sectors.text and "ld.global.f32 at ptx:10" in sectors.text
     conflicts = said["SharedMemoryConflicts"]
     assert "75 of 100 wavefronts" in conflicts.text and conflicts.speedup == pytest.approx(80 * 0.3)
-    assert said["CPIStall.long_scoreboard"].speedup == pytest.approx(80 * 0.5)
-    assert "mul.f32 at k.cu:3" in said["CPIStall.long_scoreboard"].text
+    assert said["CPIStall"].speedup == pytest.approx(80 * 0.5)
+    assert "mul.f32 at k.cu:3" in said["CPIStall"].text
     sections = {section.identifier for section in SECTIONS}
     for advice in said.values():
         assert advice.section in sections and advice.kind in ("INF", "OPT")
@@ -139,8 +139,39 @@ def test_details_csv_is_that_of_ncu() -> None:
     )  # fmt: skip
     rule = next(row for row in found if row["Rule Name"] == "LaunchConfiguration")
     assert rule["Metric Name"] == "" and float(rule["Estimated Speedup"]) == 50.0 and rule["Rule Type"] == "OPT"
+    assert rule["Section Name"] == "LaunchStats"  # ncu names the section there, and its title in rows of metrics
+    assert '"Elapsed Cycles","cycle","1000",\n' in text and '"Duration","ns","505.05",\n' in text
+    assert "e+" not in to_csv([made(metrics={"dram__cycles_elapsed.avg.per_second": 3197368421.05})])
     only = rows(to_csv([made()], ["Occupancy"]))
     assert {row["Section Name"] for row in only} == {"Occupancy"}
+
+
+def test_metrics_by_name_are_rows_of_the_command_line_section() -> None:
+    found = rows(to_csv([made(), made()], metrics=["sm__cycles_elapsed", "regex:^launch__(grid|block)_size$"]))
+    assert {row["Section Name"] for row in found} == {"Command line profiler metrics"}
+    names = [row["Metric Name"] for row in found if row["ID"] == "1"]
+    assert names == [f"sm__cycles_elapsed.{r}" for r in ("avg", "max", "sum")] + ["launch__block_size", "launch__grid_size"]
+    for wrong, said in (("nothing", "not modelled"), ("regex:(", "regex:"), ("regex:^zz", "not modelled")):
+        with pytest.raises(TcsimError, match=said):
+            to_csv([made()], metrics=[wrong])
+
+
+def public_readers(text: str) -> list[dict[str, float]]:
+    """Ways in which public scripts read ``ncu --csv --metrics``: by column, and by the place of fields; metrics by launch."""
+    by_column: dict[str, dict[str, float]] = {}
+    by_place: dict[str, dict[str, float]] = {}
+    for row in rows(text):
+        by_column.setdefault(row["ID"], {})[row["Metric Name"]] = float(row["Metric Value"].replace(",", ""))
+    for line in text.splitlines()[1:]:
+        fields = [field.strip('"') for field in line.rstrip(",").split('","')]
+        by_place.setdefault(fields[0].strip('"'), {})[fields[12]] = float(fields[14])
+    assert by_column == by_place
+    return list(by_column.values())
+
+
+def test_public_readers_of_such_files_agree() -> None:
+    launch = {name: pytest.approx(float(value)) for name, value in with_derived(made().metrics).items()}
+    assert public_readers(to_csv([made(), made()], metrics=list(launch))) == [launch, launch]
 
 
 def test_raw_csv_is_wide_with_units_in_its_second_line() -> None:
@@ -150,7 +181,7 @@ def test_raw_csv_is_wide_with_units_in_its_second_line() -> None:
     assert units[-2:] == ["cycle", "ns"] and values[-2:] == ["1000", "505.05"]
     every = next(csv.reader(io.StringIO(to_raw_csv([made()]))))
     assert set(made().metrics) <= set(every)
-    with pytest.raises(TcsimError, match=r"--metrics sm__cycles_elapsed.min: .*there is sm__cycles_elapsed.max"):
+    with pytest.raises(TcsimError, match=r"--metrics sm__cycles_elapsed.min: .*there is sm__cycles_elapsed.avg, sm__cycles"):
         to_raw_csv([made()], ["sm__cycles_elapsed.min"])
 
 
@@ -227,6 +258,7 @@ def test_a_script_is_profiled(script: str, capsys: pytest.CaptureFixture[str]) -
         (["--page", "other"], "details, raw or source"),
         (["--section", "Nothing"], "one of SpeedOfLight"),
         (["--metrics", "nothing"], "--metrics nothing"),
+        (["--metrics", "regex:[", "--csv"], "--metrics regex:["),
     ],
 )
 def test_mistakes_are_told(script: str, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

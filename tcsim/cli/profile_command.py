@@ -45,13 +45,13 @@ def profile(
     view: Annotated[str, typer.Option("--view", help="of the page source: cuda, ptx or instruction")] = "cuda",
     section: Annotated[list[str] | None, typer.Option("--section", help="only this section, such as SpeedOfLight")] = None,
     metrics: Annotated[
-        list[str] | None, typer.Option("--metrics", help="only these metrics, separated by commas; implies --page raw")
+        list[str] | None, typer.Option("--metrics", help="only these metrics, separated by commas; regex:EXPRESSION matches")
     ] = None,
     kernel_name: Annotated[
         str, typer.Option("--kernel-name", help="only launches of this kernel; regex:EXPRESSION matches part of a name")
     ] = "",
-    launch_skip: Annotated[int, typer.Option("--launch-skip", min=0, help="launches to pass over first")] = 0,
-    launch_count: Annotated[int | None, typer.Option("--launch-count", min=1, help="launches to show then")] = None,
+    launch_skip: Annotated[int, typer.Option("--launch-skip", "-s", min=0, help="launches to pass over first")] = 0,
+    launch_count: Annotated[int | None, typer.Option("--launch-count", "-c", min=1, help="launches to show then")] = None,
     html: Annotated[
         Path | None, typer.Option("--html", help="also write one offline HTML file; with --timeline, that is in it")
     ] = None,
@@ -88,7 +88,7 @@ def profile(
     if page == "source":
         _print_source(chosen, cast(View, view), folders, csv=csv, json=json)
     else:
-        _print(chosen, json=json, csv=csv, raw=page == "raw" or bool(names), sections=sections, metrics=names)
+        _print(chosen, json=json, csv=csv, raw=page == "raw", sections=sections, metrics=names)
     if kept is not None and chosen:
         _write_timeline(chosen[-1], kept, str(timeline))
     for folder, is_png in ((svg, False), (png, True)):
@@ -180,7 +180,7 @@ def _write_pictures(profiles: Sequence[LaunchProfile], folder: Path, is_png: boo
 def _sections(wanted: Sequence[str]) -> list[str]:
     from tcsim.report.sections import SECTIONS
 
-    known = [s.identifier for s in SECTIONS] + ["Account", "SourceCounters"]
+    known = [s.identifier for s in SECTIONS] + ["Account"]
     for name in wanted:
         if name not in known:
             raise TcsimError(f"--section {name!r}: one of {', '.join(known)}")
@@ -216,10 +216,10 @@ def _print(
     if json:
         typer.echo(to_json(profiles), nl=False)
     elif csv:
-        typer.echo(to_raw_csv(profiles, metrics) if raw else to_csv(profiles, sections), nl=False)
+        typer.echo(to_raw_csv(profiles, metrics) if raw else to_csv(profiles, sections, metrics), nl=False)
     else:
         for each in profiles:
-            typer.echo(render_metrics(each, metrics) if raw else render(each, sections))
+            typer.echo(render_metrics(each, metrics) if raw or metrics else render(each, sections))
 
 
 def _save(launch: PreparedLaunch, path: Path) -> None:

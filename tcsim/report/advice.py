@@ -147,6 +147,25 @@ def _small_grid(p: _Profile) -> Iterator[Advice]:
         )
 
 
+def _few_ctas(p: _Profile) -> Iterator[Advice]:
+    """Too few CTAs to fill the SMs, so that little hides their latency."""
+    ctas, sms, waves = p.get("launch__grid_size"), p.get("launch__sm_count"), p.get("launch__waves_per_multiprocessor")
+    if not (ctas and sms and waves):
+        return
+    here, fit = ctas / min(ctas, sms), ctas / (waves * sms)
+    idle = 1 - p.get("smsp__issue_active.avg.per_cycle_active")
+    waiting = p.stall_share("long_scoreboard", "short_scoreboard", "wait", "barrier")
+    if fit >= 2 * here and idle > 0.4 and waiting > 0.3:
+        yield Advice(
+            "SmallGrid",
+            "LaunchStats",
+            "OPT",
+            f"An SM holds {here:.1f} CTAs on average where {fit:.0f} would fit, so few warps hide the latency of each other. "
+            "Divide the work among more CTAs, if they can be smaller",
+            100 * p.active_share * min(idle, 1 - here / fit),
+        )
+
+
 def _occupancy(p: _Profile) -> Iterator[Advice]:
     theory, achieved = "sm__maximum_warps_per_active_cycle_pct", "sm__warps_active.avg.pct_of_peak_sustained_active"
     if not p.has(theory, achieved):
@@ -199,7 +218,7 @@ def _stalls(p: _Profile) -> Iterator[Advice]:
     what, help_ = STALL_ADVICE[worst]
     place = p.hottest(lambda i: i.stalls.get(worst, 0))
     yield Advice(
-        f"CPIStall.{worst}",
+        "CPIStall",
         "WarpStateStats",
         "OPT",
         f"{100 * share:.0f} % of the time a resident warp {what} ({worst}), most at {place}. Try: {help_}",
@@ -309,7 +328,8 @@ def _tensor(p: _Profile) -> Iterator[Advice]:
 
 
 _RULES = (
-    _bottleneck, _tensor, _sectors, _bank_conflicts, _issue, _stalls, _divergence, _small_grid, _occupancy,
+    _bottleneck, _tensor, _sectors, _bank_conflicts, _issue, _stalls, _divergence, _small_grid, _few_ctas,
+    _occupancy,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""A profile as JSON, and as CSV in the layouts of ``ncu --csv --page details`` and ``--page raw``."""
+"""A profile as JSON, and as CSV in the layouts of ``ncu --csv --page details`` and ``--page raw`` (Nsight Compute 2025.3)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 import tcsim
 from tcsim.errors import TcsimError
@@ -16,7 +17,7 @@ from tcsim.profile import LaunchProfile
 from tcsim.report.advice import advise
 from tcsim.report.derived import with_derived
 from tcsim.report.sections import SECTIONS
-from tcsim.report.units import unit_of
+from tcsim.report.units import chosen_metrics, unit_of
 
 __all__ = ["JSON_SCHEMA", "ProfileFile", "json_schema", "load_profiles", "to_csv", "to_json", "to_raw_csv"]
 
@@ -65,16 +66,28 @@ def load_profiles(path: str | Path) -> list[LaunchProfile]:
     return content.launches
 
 
-def to_csv(profiles: Sequence[LaunchProfile], sections: Sequence[str] = ()) -> str:
-    """The sections' rows and rules, readable by tools that read ``ncu --csv``: every field quoted, numbers without separators.
-    sections: identifiers to show (all if empty)."""
+def to_csv(profiles: Sequence[LaunchProfile], sections: Sequence[str] = (), metrics: Sequence[str] = ()) -> str:
+    """The sections' rows and rules as ``ncu --csv`` has them: every field quoted, base units (ns, byte, hz), rules under
+    the section's identifier; but numbers without separators of thousands, which many readers of such files stumble over.
+
+    sections: identifiers to show (all if empty). metrics: names to show instead, in rows of ``Command line profiler metrics``.
+    Raises TcsimError for a name that a launch does not have."""
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow((*_LAUNCH, *_DETAILS))
     for number, profile in enumerate(profiles):
-        for row in _details(profile, sections):
+        for row in _named(profile, metrics) if metrics else _details(profile, sections):
             writer.writerow((*_launch(number, profile), *row))
+            if len(row) < len(_DETAILS):  # rows of metrics end behind one empty field
+                out.seek(out.tell() - 1)
+                out.write(",\n")
     return out.getvalue()
+
+
+def _named(profile: LaunchProfile, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    metrics = with_derived(profile.metrics)
+    for name in chosen_metrics(metrics, names):
+        yield "Command line profiler metrics", name, unit_of(name), _plain(metrics[name])
 
 
 def _details(profile: LaunchProfile, sections: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -84,24 +97,19 @@ def _details(profile: LaunchProfile, sections: Sequence[str]) -> Iterator[tuple[
             continue
         for row in section.rows:
             if row.metric in metrics:
-                yield (section.title, row.label, row.unit, _plain(row.value(metrics)), "", "", "", "", "")
+                unit = row.unit if row.scale == 1 else unit_of(row.metric)
+                yield section.title, row.label, unit, _plain(metrics[row.metric])
         for said in advice:
             if said.section == section.identifier:
                 speedup = ("global", f"{said.speedup:.2f}") if said.speedup is not None else ("", "")
-                yield (section.title, "", "", "", said.rule, said.kind, said.text, *speedup)
+                yield section.identifier, "", "", "", said.rule, said.kind, said.text, *speedup
 
 
 def to_raw_csv(profiles: Sequence[LaunchProfile], metrics: Sequence[str] = ()) -> str:
     """One line per launch and one column per metric, under its name and its unit. metrics: names to show (all if empty). Raises
     TcsimError for a name that no launch has."""
     values = [with_derived(profile.metrics) for profile in profiles]
-    known = list(dict.fromkeys(name for each in values for name in sorted(each)))
-    for name in metrics:
-        if name not in known:
-            near = [k for k in known if name.partition("__")[2].partition(".")[0] in k][:3]
-            hint = f"; there is {', '.join(near)}" if near else ""
-            raise TcsimError(f"--metrics {name}: not modelled, or no metric{hint}")
-    columns = list(metrics) or known
+    columns = chosen_metrics({name for each in values for name in each}, metrics)
     out = io.StringIO()
     writer = csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator="\n")
     writer.writerow((*_LAUNCH, *columns))
@@ -121,4 +129,7 @@ def _dim(extents: tuple[int, int, int]) -> str:
 
 
 def _plain(value: int | float) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+    """Digits and a point, no exponent: eight digits of what is not whole."""
+    if isinstance(value, int) or float(value).is_integer():
+        return str(int(value))
+    return np.format_float_positional(float(f"{value:.8g}"), trim="-")

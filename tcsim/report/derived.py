@@ -31,6 +31,25 @@ def _per_scheduler(name: str) -> Callable[[Numbers], float | None]:
     return _per(name, "launch__sm_count", 1 / SUB_PARTITIONS)
 
 
+def _sum(*names: str) -> Callable[[Numbers], float | None]:
+    return lambda metrics: sum(metrics[name] for name in names) if all(name in metrics for name in names) else None
+
+
+def _scaled(name: str, scale: float) -> Callable[[Numbers], float | None]:
+    return lambda metrics: scale * metrics[name] if name in metrics else None
+
+
+def _elapsed_sum(metrics: Numbers) -> float | None:
+    """Cycles of all SMs."""
+    parts = ("sm__cycles_elapsed.max", "launch__sm_count")
+    return metrics[parts[0]] * metrics[parts[1]] if all(part in metrics for part in parts) else None
+
+
+def _not_issued(metrics: Numbers) -> float | None:
+    share = metrics.get("smsp__issue_active.avg.per_cycle_active")
+    return 100 * (1 - share) if share is not None else None
+
+
 _DERIVED: dict[str, Callable[[Numbers], float | None]] = {
     "sm__inst_executed.avg.per_cycle_active": _per("smsp__inst_executed.sum", "sm__cycles_active.sum"),
     "sm__inst_executed.avg.per_cycle_elapsed": _per_elapsed("smsp__inst_executed.sum"),
@@ -41,6 +60,12 @@ _DERIVED: dict[str, Callable[[Numbers], float | None]] = {
     "smsp__issue_active.avg.pct_of_peak_sustained_active": _per(
         "smsp__issue_active.sum", "sm__cycles_active.sum", 100 / SUB_PARTITIONS
     ),
+    "smsp__issue_inst0.avg.pct_of_peak_sustained_active": _not_issued,
+    "sm__cycles_elapsed.avg": _scaled("sm__cycles_elapsed.max", 1),
+    "sm__cycles_elapsed.sum": _elapsed_sum,
+    "dram__bytes.sum": _sum("dram__bytes_read.sum", "dram__bytes_write.sum"),
+    "lts__t_bytes.sum": _scaled("lts__t_sectors.sum", 32),
+    "derived__smsp__inst_executed_op_branch_pct": _per("smsp__inst_executed_op_branch.sum", "smsp__inst_executed.sum"),
     "smsp__inst_executed.avg": _per_scheduler("smsp__inst_executed.sum"),
     "smsp__inst_issued.avg": _per_scheduler("smsp__inst_issued.sum"),
     "smsp__thread_inst_executed_pred_on_per_inst_executed.ratio": _per(

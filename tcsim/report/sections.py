@@ -1,6 +1,7 @@
 """What stands in a report: Nsight Compute's sections, as a table of labels, metrics and units.
 
-Labels and metric names are those of Nsight Compute's section files. A row whose metric a profile lacks is left out.
+Labels, metric names and their order are those of Nsight Compute 2025.3; after them stand rows that it shows as charts only. A
+row whose metric a profile lacks is left out.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ SECTIONS = (
             Row("Executed Ipc Elapsed", "sm__inst_executed.avg.per_cycle_elapsed", "inst/cycle"),
             Row("Issue Slots Busy", "sm__inst_issued.avg.pct_of_peak_sustained_active", "%"),
             Row("Issued Ipc Active", "sm__inst_issued.avg.per_cycle_active", "inst/cycle"),
+            Row("SM Busy", "sm__instruction_throughput.avg.pct_of_peak_sustained_active", "%"),
             Row("Tensor Pipe Utilization", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "%"),
             Row("FMA Pipe Utilization", "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", "%"),
             Row("ALU Pipe Utilization", "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", "%"),
@@ -93,6 +95,7 @@ SECTIONS = (
         (
             Row("One or More Eligible", "smsp__issue_active.avg.pct_of_peak_sustained_active", "%"),
             Row("Issued Warp Per Scheduler", "smsp__issue_active.avg.per_cycle_active", ""),
+            Row("No Eligible", "smsp__issue_inst0.avg.pct_of_peak_sustained_active", "%"),
             Row("Active Warps Per Scheduler", "smsp__warps_active.avg.per_cycle_active", "warp"),
             Row("Eligible Warps Per Scheduler", "smsp__warps_eligible.avg.per_cycle_active", "warp"),
         ),
@@ -123,13 +126,16 @@ SECTIONS = (
         "Launch Statistics",
         (
             Row("Block Size", "launch__block_size", ""),
+            Row("Cluster Size", "launch__cluster_size", ""),
             Row("Grid Size", "launch__grid_size", ""),
             Row("Registers Per Thread", "launch__registers_per_thread", "register/thread"),
+            Row("Shared Memory Configuration Size", "launch__shared_mem_config_size", "Kbyte", 1e-3),
             Row("Driver Shared Memory Per Block", "launch__shared_mem_per_block_driver", "byte/block"),
             Row("Dynamic Shared Memory Per Block", "launch__shared_mem_per_block_dynamic", "byte/block"),
             Row("Static Shared Memory Per Block", "launch__shared_mem_per_block_static", "byte/block"),
             Row("# SMs", "launch__sm_count", "SM"),
             Row("Threads", "launch__thread_count", "thread"),
+            Row("# TPCs", "launch__tpc_count", ""),
             Row("Waves Per SM", "launch__waves_per_multiprocessor", ""),
         ),
     ),
@@ -141,10 +147,28 @@ SECTIONS = (
             Row("Block Limit Registers", "launch__occupancy_limit_registers", "block"),
             Row("Block Limit Shared Mem", "launch__occupancy_limit_shared_mem", "block"),
             Row("Block Limit Warps", "launch__occupancy_limit_warps", "block"),
-            Row("Theoretical Active Warps per SM", "sm__maximum_warps_per_active_cycle", "warp"),
+            Row("Theoretical Active Warps per SM", "sm__maximum_warps_avg_per_active_cycle", "warp"),
             Row("Theoretical Occupancy", "sm__maximum_warps_per_active_cycle_pct", "%"),
             Row("Achieved Occupancy", "sm__warps_active.avg.pct_of_peak_sustained_active", "%"),
             Row("Achieved Active Warps Per SM", "sm__warps_active.avg.per_cycle_active", "warp"),
+        ),
+    ),
+    Section(
+        "WorkloadDistribution",
+        "GPU and Memory Workload Distribution",
+        (
+            Row("Average SM Active Cycles", "sm__cycles_active.avg", "cycle"),
+            Row("Total SM Elapsed Cycles", "sm__cycles_elapsed.sum", "cycle"),
+            Row("Least SM Active Cycles", "sm__cycles_active.min", "cycle"),
+            Row("Most SM Active Cycles", "sm__cycles_active.max", "cycle"),
+        ),
+    ),
+    Section(
+        "SourceCounters",
+        "Source Counters",
+        (
+            Row("Branch Instructions Ratio", "derived__smsp__inst_executed_op_branch_pct", "%"),
+            Row("Branch Instructions", "smsp__inst_executed_op_branch.sum", "inst"),
         ),
     ),
 )

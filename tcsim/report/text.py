@@ -5,13 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
-from tcsim.errors import TcsimError
 from tcsim.profile import InstructionProfile, LaunchProfile
 from tcsim.report.account import account
 from tcsim.report.advice import Advice, advise
 from tcsim.report.derived import with_derived
 from tcsim.report.sections import SECTIONS, Section
-from tcsim.report.units import unit_of
+from tcsim.report.units import chosen_metrics, unit_of
 
 __all__ = ["format_number", "render", "render_metrics", "table"]
 
@@ -28,22 +27,20 @@ def render(profile: LaunchProfile, sections: Sequence[str] = ()) -> str:
         lines += _section(section, metrics)
         if section.identifier == "WarpStateStats":
             lines += _stalls(profile)
+        if section.identifier == "SourceCounters":
+            lines += _hot_spots(profile)
         lines += _advice([said for said in advice if said.section == section.identifier])
     if not sections or "Account" in sections:
         lines += _account(profile)
-    if not sections or "SourceCounters" in sections:
-        lines += _hot_spots(profile)
     lines += [f"    Note: {note}" for note in profile.notes]
     return "\n".join(lines) + "\n"
 
 
 def render_metrics(profile: LaunchProfile, names: Sequence[str] = ()) -> str:
-    """Every metric of a launch by its name, or those of some names. Raises TcsimError for a name it does not have."""
+    """Every metric of a launch by its name, or those that are asked for (:func:`tcsim.report.units.chosen_metrics`). Raises
+    TcsimError for a name it does not have."""
     metrics = with_derived(profile.metrics)
-    for name in names:
-        if name not in metrics:
-            raise TcsimError(f"--metrics {name}: not modelled, or no metric")
-    rows = [(name, unit_of(name), format_number(metrics[name])) for name in names or sorted(metrics)]
+    rows = [(name, unit_of(name), format_number(metrics[name])) for name in chosen_metrics(metrics, names)]
     head = ("Metric Name", "Metric Unit", "Metric Value")
     return "\n".join([f"  {_title(profile)}", *table("Command line profiler metrics", head, rows)]) + "\n"
 
@@ -130,7 +127,7 @@ def _hot_spots(profile: LaunchProfile) -> list[str]:
         if i.stall_cycles
     ]
     head = ("Source", "Instruction", "Executed", "Main Stall", "% of Stall Cycles")
-    return table("Source Counters", head, rows)
+    return table("Source Counters: where warps wait the longest", head, rows)
 
 
 def _place(instruction: InstructionProfile) -> str:

@@ -1,8 +1,13 @@
-"""Units of metrics, by their names; and the units that ``ncu`` prints, as factors."""
+"""Units of metrics, by their names; the units that ``ncu`` prints, as factors; and metrics chosen by name."""
 
 from __future__ import annotations
 
-__all__ = ["UNIT_FACTORS", "unit_of"]
+import re
+from collections.abc import Collection, Sequence
+
+from tcsim.errors import TcsimError
+
+__all__ = ["UNIT_FACTORS", "chosen_metrics", "unit_of"]
 
 UNIT_FACTORS = {
     "": 1.0, "%": 1.0, "hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9,
@@ -37,3 +42,27 @@ def unit_of(metric: str) -> str:
     if metric == "launch__shared_mem_config_size":
         return "byte"
     return next((unit for part, unit in _PARTS if part in metric), "")
+
+
+def chosen_metrics(known: Collection[str], wanted: Sequence[str]) -> list[str]:
+    """The names among ``known`` that ``--metrics`` asks for, in its order; all, sorted, if it names none. As in ncu a name may
+    be without its roll-up (``sm__cycles_active`` is ``.avg``, ``.max`` and so on), and ``regex:EXPRESSION`` matches part of
+    one. Raises TcsimError for what none answers to."""
+    if not wanted:
+        return sorted(known)
+    chosen: dict[str, None] = {}
+    for name in wanted:
+        if name.startswith("regex:"):
+            try:
+                pattern = re.compile(name.removeprefix("regex:"))
+            except re.error as problem:
+                raise TcsimError(f"--metrics {name}: {problem}") from None
+            found = [each for each in sorted(known) if pattern.search(each)]
+        else:
+            found = [name] if name in known else [each for each in sorted(known) if each.startswith(f"{name}.")]
+        if not found:
+            near = [each for each in sorted(known) if name.partition("__")[2].partition(".")[0] in each][:3]
+            hint = f"; there is {', '.join(near)}" if near else ""
+            raise TcsimError(f"--metrics {name}: not modelled, or no metric{hint}")
+        chosen |= dict.fromkeys(found)
+    return list(chosen)

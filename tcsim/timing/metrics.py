@@ -47,6 +47,7 @@ Compute's figure for 63 launches on an H200, of whose larger ones the median is 
 
 # Machine instructions that count as branches besides EXIT: facts of an H200's counters (BSYNC once for each arriving group).
 _BRANCHES = frozenset(("BRA", "BRX", "BSYNC", "WARPSYNC", "CALL", "RET"))
+_THREAD_OPERATIONS = ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma")
 _OF_MACHINE_CODE = {"cbu", "uniform"}  # pipes of which PTX does not tell what goes there
 
 
@@ -120,6 +121,8 @@ class _Metrics:
         yield "smsp__thread_inst_executed.sum", self.threads
         yield "smsp__thread_inst_executed_pred_on.sum", self.threads_on
         yield "smsp__thread_inst_executed_per_inst_executed.ratio", _ratio(self.threads, total)
+        if self.counters is not None:
+            yield from self._thread_operations()
         groups = {
             "branch": [pc for pc in self.costs if self._branches(pc)],
             "global_ld": self._accesses("load", "global"),
@@ -131,6 +134,13 @@ class _Metrics:
         }
         for name, pcs in groups.items():
             yield f"smsp__inst_executed_op_{name}.sum", sum(self.executed[pc] for pc in pcs)
+
+    def _thread_operations(self) -> Iterator[tuple[str, Number]]:
+        """Arithmetic of threads by machine instruction, as rooflines are made of."""
+        lanes = self.run.counts[:, 2].tolist()
+        for name in _THREAD_OPERATIONS:
+            total = sum(lanes[pc] for pc in self.costs if self.program.opcodes[pc].partition(".")[0] == name.upper())
+            yield f"sm__sass_thread_inst_executed_op_{name}_pred_on.sum", total
 
     def _branches(self, pc: int) -> bool:
         """Whether an instruction counts as a branch: exits do, and in machine code coming together again."""
@@ -228,6 +238,7 @@ class _Metrics:
                     yield f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{op}_lookup_hit.sum", hits
                     name = f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_{space}_op_{op}.ratio"
                     yield name, _ratio(sectors, requests)
+        yield "l1tex__t_bytes.sum", 32 * int(events[:, SECTORS].sum())
         yield "l1tex__t_sector_hit_rate.pct", _percent(int(events[:, L1_HITS].sum()), int(events[:, SECTORS].sum()))
 
     def _uses_shared_data_path(self, pc: int) -> bool:
@@ -281,6 +292,7 @@ class _Metrics:
         yield "lts__throughput.avg.pct_of_peak_sustained_elapsed", l2
         yield "dram__throughput.avg.pct_of_peak_sustained_elapsed", dram
         yield "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", dram
+        yield "sm__instruction_throughput.avg.pct_of_peak_sustained_active", max(issue, *pipes)
         yield "sm__throughput.avg.pct_of_peak_sustained_elapsed", inside * max(issue, *pipes)
         yield "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed", max(inside * l1, l2, dram)
 
@@ -296,6 +308,8 @@ class _Metrics:
         yield "launch__registers_per_thread_allocated", -(-self.program.registers_per_thread // unit) * unit
         yield "launch__waves_per_multiprocessor", _ratio(geometry.ctas, limits.sms * residency.ctas)
         yield "launch__sm_count", limits.sms
+        yield "launch__tpc_count", limits.sms // 2  # since Volta
+        yield "launch__cluster_size", geometry.cluster_size if geometry.cluster_size > 1 else 0
         yield "launch__shared_mem_per_block_static", self.program.static_shared
         yield "launch__shared_mem_per_block_dynamic", geometry.dynamic_shared
         yield "launch__shared_mem_per_block_driver", limits.shared_reserved_per_cta
@@ -310,4 +324,5 @@ class _Metrics:
         yield "launch__occupancy_limit_shared_mem", fit
         yield "launch__occupancy_limit_warps", residency.by_warps
         warps = residency.ctas * geometry.warps
+        yield "sm__maximum_warps_avg_per_active_cycle", warps
         yield "sm__maximum_warps_per_active_cycle_pct", _percent(warps, limits.max_warps_per_sm)

@@ -1,5 +1,5 @@
-"""What a report costs beside the timed run that it tells of. ``ratio`` in the extra information: of CPU-seconds for the timed run,
-the report as text, JSON and HTML, to those for the timed run alone.
+"""What a report costs beside the timed run that it tells of. ``ratio`` in the extra information: of CPU-seconds for the timed
+run and the report as text, JSON and HTML, to those for the timed run alone.
 
 Wanted: at most 1.3 on the 1024^3 f16 GEMM.
 """
