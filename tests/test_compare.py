@@ -40,10 +40,10 @@ def test_ncu_s_details_are_read_in_its_units(tmp_path: Path) -> None:
     (found,) = read_measured(path)
     assert found.kernel == "k(float *)"
     assert found.metrics == {
-        "sm__cycles_elapsed.max": 1250.0, "gpu__time_duration.sum": 600.0, "dram__bytes_read.sum": 73730.0,
+        "gpc__cycles_elapsed.max": 1250.0, "gpu__time_duration.sum": 600.0, "dram__bytes_read.sum": 73730.0,
     }  # fmt: skip
     rows = {row.metric: row for row in compare(of_profile(made(), "tcsim"), found)}
-    assert rows["sm__cycles_elapsed.max"].ratio == 1.25 and rows["sm__cycles_elapsed.max"].label == "Elapsed Cycles"
+    assert rows["gpc__cycles_elapsed.max"].ratio == 1.25 and rows["gpc__cycles_elapsed.max"].label == "Elapsed Cycles"
     assert "+25.0 %" in compare_text(of_profile(made(), "tcsim"), found)
 
 

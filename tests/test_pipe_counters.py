@@ -32,3 +32,14 @@ def test_what_ptx_does_not_tell_is_absent() -> None:
         launch.run()
     metrics = profiler.launches[0].metrics
     assert "sm__inst_executed_pipe_cbu.sum" not in metrics and metrics["sm__inst_executed_pipe_lsu.sum"] > 0
+
+
+def test_arithmetic_of_threads() -> None:
+    """As ``sm__sass_thread_inst_executed_op_*_pred_on.sum`` of an H200 (Nsight Compute 2025.3) for this launch."""
+    launch = prepare(str(TRACES / "half2_math"), LaunchOptions())
+    with tcsim.Profiler() as profiler:
+        launch.run()
+    measured = {"fadd": 4096, "ffma": 8192, "fmul": 6144, "hadd": 12288, "hfma": 10240, "hmul": 2048, "dadd": 0}
+    metrics = profiler.launches[0].metrics
+    assert {op: metrics[f"sm__sass_thread_inst_executed_op_{op}_pred_on.sum"] for op in measured} == measured
+    assert metrics["l1tex__t_bytes.sum"] == 49152

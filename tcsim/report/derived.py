@@ -45,6 +45,12 @@ def _elapsed_sum(metrics: Numbers) -> float | None:
     return metrics[parts[0]] * metrics[parts[1]] if all(part in metrics for part in parts) else None
 
 
+def _issued_of_peak(metrics: Numbers) -> float | None:
+    cycles = _elapsed_sum(metrics)
+    issued = metrics.get("smsp__inst_issued.sum")
+    return 100 * issued / (SUB_PARTITIONS * cycles) if cycles and issued is not None else None
+
+
 def _not_issued(metrics: Numbers) -> float | None:
     share = metrics.get("smsp__issue_active.avg.per_cycle_active")
     return 100 * (1 - share) if share is not None else None
@@ -57,6 +63,12 @@ _DERIVED: dict[str, Callable[[Numbers], float | None]] = {
     "sm__inst_issued.avg.pct_of_peak_sustained_active": _per(
         "smsp__inst_issued.sum", "sm__cycles_active.sum", 100 / SUB_PARTITIONS
     ),
+    "sm__inst_issued.avg.pct_of_peak_sustained_elapsed": _issued_of_peak,
+    "sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed": _scaled(
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed", 1
+    ),
+    "gpc__cycles_elapsed.max": _scaled("sm__cycles_elapsed.max", 1),
+    "gpc__cycles_elapsed.avg.per_second": _scaled("sm__cycles_elapsed.avg.per_second", 1),
     "smsp__issue_active.avg.pct_of_peak_sustained_active": _per(
         "smsp__issue_active.sum", "sm__cycles_active.sum", 100 / SUB_PARTITIONS
     ),

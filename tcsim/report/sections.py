@@ -42,8 +42,8 @@ SECTIONS = (
         "GPU Speed Of Light Throughput",
         (
             Row("DRAM Frequency", "dram__cycles_elapsed.avg.per_second", "Ghz", 1e-9),
-            Row("SM Frequency", "sm__cycles_elapsed.avg.per_second", "Ghz", 1e-9),
-            Row("Elapsed Cycles", "sm__cycles_elapsed.max", "cycle"),
+            Row("SM Frequency", "gpc__cycles_elapsed.avg.per_second", "Ghz", 1e-9),
+            Row("Elapsed Cycles", "gpc__cycles_elapsed.max", "cycle"),
             Row("Memory Throughput", "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed", "%"),
             Row("DRAM Throughput", "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", "%"),
             Row("Duration", "gpu__time_duration.sum", "us", 1e-3),
@@ -59,9 +59,9 @@ SECTIONS = (
         (
             Row("Executed Ipc Active", "sm__inst_executed.avg.per_cycle_active", "inst/cycle"),
             Row("Executed Ipc Elapsed", "sm__inst_executed.avg.per_cycle_elapsed", "inst/cycle"),
-            Row("Issue Slots Busy", "sm__inst_issued.avg.pct_of_peak_sustained_active", "%"),
+            Row("Issue Slots Busy", "sm__inst_issued.avg.pct_of_peak_sustained_elapsed", "%"),
             Row("Issued Ipc Active", "sm__inst_issued.avg.per_cycle_active", "inst/cycle"),
-            Row("SM Busy", "sm__instruction_throughput.avg.pct_of_peak_sustained_active", "%"),
+            Row("SM Busy", "sm__instruction_throughput.avg.pct_of_peak_sustained_elapsed", "%"),
             Row("Tensor Pipe Utilization", "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "%"),
             Row("FMA Pipe Utilization", "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active", "%"),
             Row("ALU Pipe Utilization", "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active", "%"),

@@ -47,7 +47,10 @@ Compute's figure for 63 launches on an H200, of whose larger ones the median is 
 
 # Machine instructions that count as branches besides EXIT: facts of an H200's counters (BSYNC once for each arriving group).
 _BRANCHES = frozenset(("BRA", "BRX", "BSYNC", "WARPSYNC", "CALL", "RET"))
-_THREAD_OPERATIONS = ("fadd", "fmul", "ffma", "dadd", "dmul", "dfma")
+_THREAD_OPERATIONS = {
+    "fadd": "FADD", "fmul": "FMUL", "ffma": "FFMA", "dadd": "DADD", "dmul": "DMUL", "dfma": "DFMA",
+    "hadd": "HADD2", "hmul": "HMUL2", "hfma": "HFMA2",
+}  # fmt: skip
 _OF_MACHINE_CODE = {"cbu", "uniform"}  # pipes of which PTX does not tell what goes there
 
 
@@ -138,8 +141,8 @@ class _Metrics:
     def _thread_operations(self) -> Iterator[tuple[str, Number]]:
         """Arithmetic of threads by machine instruction, as rooflines are made of."""
         lanes = self.run.counts[:, 2].tolist()
-        for name in _THREAD_OPERATIONS:
-            total = sum(lanes[pc] for pc in self.costs if self.program.opcodes[pc].partition(".")[0] == name.upper())
+        for name, base in _THREAD_OPERATIONS.items():
+            total = sum(lanes[pc] for pc in self.costs if self.program.opcodes[pc].partition(".")[0] == base)
             yield f"sm__sass_thread_inst_executed_op_{name}_pred_on.sum", total
 
     def _branches(self, pc: int) -> bool:
