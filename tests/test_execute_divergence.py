@@ -174,6 +174,25 @@ def test_spin_lock_between_the_lanes_of_a_warp() -> None:
     assert sorted(got) == list(range(64))
 
 
+def test_the_holder_of_a_lock_need_not_wait_long_for_those_who_spin() -> None:
+    """The others spin; what they read does not change before the holder, who waits to go on with them, goes on alone."""
+    text = """
+    TRY:
+        atom.global.cas.b32 %r1, [pin], 0, 1;
+        setp.ne.u32 %p1, %r1, 0;
+        @%p1 bra TRY;
+        ld.volatile.global.u32 result, [pin+4];
+        add.u32 %r2, result, 1;
+        st.volatile.global.u32 [pin+4], %r2;
+        atom.global.exch.b32 %r3, [pin], 0;
+    """
+    function = tcsim.RawModule(code=kernel(text)).get_function("k")
+    out, buffer = tcsim.zeros(32, np.uint32), tcsim.zeros(2, np.uint32)
+    function((1,), (32,), (out, buffer))
+    assert buffer.get()[1] == 32
+    assert function.instructions < 32 * 20_000
+
+
 def test_barrier_in_both_branches_counts_threads() -> None:
     got = run(
         """

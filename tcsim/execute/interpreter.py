@@ -22,6 +22,7 @@ from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective, serve
 from tcsim.execute.groups import end_lanes, park, release, separate
 from tcsim.execute.recorder import record
+from tcsim.execute.spinning import forget, spins
 from tcsim.execute.state import (
     AT_DEPTH,
     AT_PC,
@@ -80,7 +81,8 @@ DONE, PAUSED, DEADLOCK, WAITING = Outcome.DONE, Outcome.PAUSED, Outcome.DEADLOCK
 GROUP_TURN = 1 << 10
 WARP_TURN = 1 << 13
 SLEEP_TURN = 64
-# After this many instructions without a word from the lanes it should meet, a group's parked partners go on without it.
+# After this many instructions without a word from the lanes it should meet, a group's parked partners go on without it; after
+# WARP_TURN already, when the other warps have had a turn, if it does nothing but spin.
 PATIENCE = 1 << 20
 SLEEP_WEIGHT = 8
 
@@ -155,13 +157,15 @@ def _run_warp(s, program, ctx, w, budget, log):
         if pc == meeting:
             merged = park(s, w, g)
             s.alone[w] = 0
+            forget(s, w)
             g = merged if merged >= 0 else _next_group(s, w, g)
             continue
         if turn >= GROUP_TURN:
             turn = 0
             s.alone[w] += GROUP_TURN
-            if s.alone[w] >= PATIENCE:
+            if s.alone[w] >= PATIENCE or (s.alone[w] >= WARP_TURN and spins(s, w, g)):
                 s.alone[w] = 0
+                forget(s, w)
                 release(s, w)
             g = _next_group(s, w, g)
             continue

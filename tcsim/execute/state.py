@@ -42,7 +42,7 @@ class CtaArrays(NamedTuple):
     instruction at several depths. (The lanes of a group have the same calls behind them: lanes only ever join where they
     parted.) ``arrived``: lanes [barrier, warp] at each CTA barrier, waiting or not. ``needed``: threads a CTA barrier waits
     for, 0 for all. ``ballot``: the predicates given to a reducing barrier. ``alone``: instructions a warp has run since its
-    groups last met. ``counters``: see COUNT_*.
+    groups last met. ``seen``: see :mod:`tcsim.execute.spinning`. ``counters``: see COUNT_*.
     """
 
     blocks: NDArray[np.uint32]
@@ -60,6 +60,7 @@ class CtaArrays(NamedTuple):
     needed: NDArray[np.int32]
     ballot: NDArray[np.uint32]
     alone: NDArray[np.int64]
+    seen: NDArray[np.int64]
     counters: NDArray[np.int64]
 
     @property
@@ -103,6 +104,7 @@ def new_cta_arrays(warps: int, block_words: int) -> CtaArrays:
         needed=np.zeros(BARRIERS, np.int32),
         ballot=np.zeros((BARRIERS, warps), np.uint32),
         alone=np.zeros(warps, np.int64),
+        seen=np.zeros((warps, 4), np.int64),
         counters=np.zeros(8, np.int64),
     )
 
@@ -117,6 +119,7 @@ def reset(s, threads):
     s.arrived[...] = 0
     s.needed[...] = 0
     s.alone[...] = 0
+    s.seen[...] = -1
     s.meet[...] = -1
     s.depth[...] = 0
     s.counters[...] = 0
