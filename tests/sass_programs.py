@@ -5,8 +5,8 @@ Left out is what ptxas 13.0 changes the value of, so that machine code rightly d
 comes out of a float64 operation on several depends on the order of its operands, and a float32 NaN stays as it is where two
 negations cancel; so floats do not become integers bit by bit, and :func:`same` takes NaNs as equal); products and sums that
 may be contracted (:mod:`tests.test_contract_fuzz`); ``rcp.approx`` of ``rcp.approx``, which it drops; ``cvt.f32.u32`` of
-``abs.s32``, which becomes a signed conversion; and ``shr.s16`` by a negated truth value, ``mad.hi`` in loops that it unrolls
-and ``lop3`` with equal operands, which it gets wrong.
+``abs.s32``, which becomes a signed conversion; and ``shr.s16`` by a negated truth value, ``mad.hi`` in loops that it unrolls,
+``lop3`` with equal operands and ``testp`` under a guard (which it executes without), which it gets wrong.
 (:mod:`tests.test_scalar_hardware` checks instructions one by one.)
 """
 
@@ -73,6 +73,27 @@ _OPERATIONS = [
     ),
     *("mov.b32 f r", "mov.b64 d q", "mov.u32 r R"),
 ]
+# Less common ones, which random kernels of "more" kinds use as well. f16x2 and bf16x2 are pairs in 32-bit registers.
+_MORE = """
+add.rn.f16x2 r r r; sub.rn.f16x2 r r r; mul.rn.f16x2 r r r; fma.rn.f16x2 r r r r; min.f16x2 r r r; max.NaN.f16x2 r r r;
+fma.rn.relu.f16x2 r r r r; add.rn.sat.f16x2 r r r; cvt.rn.f16x2.f32 r f f; cvt.rn.bf16x2.f32 r f f; cvt.rn.f16.f32 h f;
+cvt.f32.f16 f h; cvt.f32.bf16 f h; fma.rn.bf16x2 r r r r; min.bf16x2 r r r; max.NaN.bf16x2 r r r; set.ltu.u32.f16x2 r r r;
+mul.hi.s64 q q q; mad.lo.s64 q q q q; mad.hi.u64 q q q q; div.s64 q q q; rem.u64 q q q; brev.b64 q q; bfe.u64 q q R5 R5;
+bfe.s64 q q r r; bfi.b64 q q q R5 R5; bfind.u64 r q; not.b64 q q; or.b64 q q q; cnot.b64 q q; mad.wide.u32 q r r q;
+shl.b64 q q R5; shr.s64 q q R5; max.s64 q q q; min.u64 q q q; cvt.u64.u32 q r; setp.le.s64 p q q; setp.hi.u64 p q q;
+setp.lt.xor.u64 p q q p; setp.equ.f64 p d d; setp.num.and.f32 p f f p; or.pred p p p; mov.pred p p; selp.b16 h h h p;
+selp.u32 r R r p; slct.s32.s32 r r r r; slct.u64.f32 q q q f; set.lt.u32.s32 r r r; set.gt.f32.f64 f d d;
+set.ne.and.s32.u32 r r r p; dp2a.lo.u32.s32 r r r r; dp4a.u32.u32 r r r r; prmt.b32.f4e r r r r; prmt.b32.b4e r r r r;
+prmt.b32.rc16 r r r r; bmsk.clamp.b32 r r r; szext.wrap.s32 r r r; fns.b32 r r r r; mul24.lo.s32 r r r;
+mad24.hi.u32 r r r r; sad.u16 h h h h; shr.u16 h h r; and.b16 h h h; add.sat.s32 r r r; sub.sat.s32 r r r;
+cvt.sat.u8.s32 r r; cvt.sat.s16.s32 h r; cvt.pack.sat.s16.s32 r r r; cvt.rzi.u64.f64 q d; cvt.rni.f32.f32 f f;
+cvt.rmi.f64.f64 d d; cvt.rn.f32.u64 f q; cvt.rp.f64.u64 d q; add.rz.f32 f f f; add.rm.f64 d d d; mul.rp.f32 f f f;
+fma.rm.f64 d d d d; rcp.rn.f64 d d; rsqrt.approx.f32 f f; sqrt.approx.f32 f f; rcp.rz.f32 f f; div.rp.f64 d d d;
+sin.approx.f32 f f; cos.approx.ftz.f32 f f; tanh.approx.f32 f f; min.NaN.f32 f f f; max.ftz.f32 f f f;
+testp.finite.f32 p f; testp.subnormal.f64 p d; vadd.s32.u32.s32.sat r r r; vabsdiff.u32.s32.s32 r r r;
+vmin.s32.s32.s32 r r r
+"""
+_FOR_SM_90 = ("bf16x2 r r", "f32.bf16")  # of these, what older architectures lack
 _CLASSES = "rqhfdp"
 _COUNT = 6
 
@@ -80,8 +101,8 @@ _COUNT = 6
 class _Kernel:
     """Writes one kernel ``name(in, out)``: every thread reads its words, computes, and writes every register."""
 
-    def __init__(self, rng: random.Random, name: str) -> None:
-        self.rng, self.name = rng, name
+    def __init__(self, rng: random.Random, name: str, operations: list[str], more: bool) -> None:
+        self.rng, self.name, self.operations, self.more = rng, name, operations, more
         self.lines: list[str] = []
         self.labels = 0
 
@@ -127,7 +148,7 @@ class _Kernel:
         return f"%{kind}{rng.randrange(_COUNT)}"
 
     def _operation(self) -> str:
-        opcode, *kinds = self.rng.choice(_OPERATIONS).split()
+        opcode, *kinds = self.rng.choice(self.operations).split()
         operands = [self._operand(kind) for kind in kinds]
         while opcode == "lop3.b32" and len(set(operands[1:4])) < 3:
             operands = [self._operand(kind) for kind in kinds]
@@ -147,32 +168,59 @@ class _Kernel:
             elif chance < 0.87:
                 negated = self.rng.choice(["", "!"])
                 operation = self._operation()
-                if not operation.startswith("{"):
+                if not operation.startswith(("{", "testp")):
                     operation = f"@{negated}{self._operand('p')} {operation}"
                 self.lines.append(operation)
                 operations -= 1
             else:
                 size = min(operations, self.rng.randint(2, 8))
-                (self._branch if chance < 0.96 else self._loop)(size, depth)
+                loop = self._unrolled if self.more and self.rng.random() < 0.5 else self._loop
+                (self._branch if chance < 0.96 else loop)(size, depth)
                 operations -= size
 
     def _exchange(self) -> str:
         """What only all threads together can do: lanes, shared memory. (Where they have branched, they are apart.)"""
         d, a = self._operand("r"), self._operand("r")
-        return self.rng.choice(
-            [
-                f"shfl.sync.bfly.b32 {d}, {a}, {self.rng.randint(0, 31)}, 31, -1;",
-                f"shfl.sync.up.b32 {d}, {a}, {self.rng.randint(0, 31)}, 0, -1;",
-                f"shfl.sync.idx.b32 {d}, {a}, {self._operand('r')}, 31, -1;",
-                f"vote.sync.ballot.b32 {d}, {self._operand('p')}, -1;",
-                f"vote.sync.any.pred {self._operand('p')}, {self._operand('p')}, -1;",
-                f"redux.sync.add.s32 {d}, {a}, -1;",
-                f"redux.sync.min.u32 {d}, {a}, -1;",
-                f"bar.sync 0; st.shared.b32 [%u0], {a}; bar.sync 0; ld.shared.b32 {d}, [%u1];",
-                f"bar.sync 0; st.shared.b64 [%u2], {self._operand('q')}; ld.shared.b64 {self._operand('q')}, [%u2];",
-                f"bar.sync 0; st.shared.b32 [%u0], 0; bar.sync 0; atom.shared.add.u32 {d}, [%u0], {a};",
-            ]
-        )
+        choices: list[str] = [
+            f"shfl.sync.bfly.b32 {d}, {a}, {self.rng.randint(0, 31)}, 31, -1;",
+            f"shfl.sync.up.b32 {d}, {a}, {self.rng.randint(0, 31)}, 0, -1;",
+            f"shfl.sync.idx.b32 {d}, {a}, {self._operand('r')}, 31, -1;",
+            f"vote.sync.ballot.b32 {d}, {self._operand('p')}, -1;",
+            f"vote.sync.any.pred {self._operand('p')}, {self._operand('p')}, -1;",
+            f"redux.sync.add.s32 {d}, {a}, -1;",
+            f"redux.sync.min.u32 {d}, {a}, -1;",
+            f"bar.sync 0; st.shared.b32 [%u0], {a}; bar.sync 0; ld.shared.b32 {d}, [%u1];",
+            f"bar.sync 0; st.shared.b64 [%u2], {self._operand('q')}; ld.shared.b64 {self._operand('q')}, [%u2];",
+            f"bar.sync 0; st.shared.b32 [%u0], 0; bar.sync 0; atom.shared.add.u32 {d}, [%u0], {a};",
+        ]
+        return self.rng.choice([*choices, *self._more_exchanges(d, a)] if self.more else choices)
+
+    def _more_exchanges(self, d: str, a: str) -> list[str]:
+        op = self.rng.choice(["min.s32", "max.u32", "and.b32", "xor.b32", "exch.b32", "inc.u32"])
+        b, q = self._operand("r"), self._operand("q")
+        return [
+            f"bar.sync 0; st.shared.b32 [%u0], {b}; bar.sync 0; atom.shared.{op} {d}, [%u0], {a};",
+            f"bar.sync 0; st.shared.b32 [%u0], {b}; bar.sync 0; atom.shared.cas.b32 {d}, [%u0], {a}, {b};",
+            f"bar.sync 0; st.shared.b64 [%u2], {q}; bar.sync 0; atom.shared.add.u64 {q}, [%u2], {self._operand('q')};",
+            f"bar.sync 0; st.shared.b32 [slots], 0; bar.sync 0; red.shared.add.u32 [slots], {a}; bar.sync 0; "
+            f"ld.shared.b32 {d}, [slots]; bar.sync 0;",
+            f"shfl.sync.down.b32 {d}|{self._operand('p')}, {a}, {self.rng.randint(0, 31)}, 0x1c1f, -1;",
+            f"vote.sync.uni.pred {self._operand('p')}, {self._operand('p')}, -1; match.any.sync.b32 {d}, {a}, -1;",
+            f"redux.sync.xor.b32 {d}, {a}, -1; redux.sync.max.s32 {b}, {d}, -1;",
+            f"bar.red.popc.u32 {d}, 0, {self._operand('p')};",
+            f"bar.sync 0; st.shared.v2.b32 [%u2], {{{a}, {b}}}; ld.shared.u16 {d}, [%u2+2]; ld.shared.s8 {b}, [%u2+5];",
+        ]
+
+    def _unrolled(self, operations: int, depth: int) -> None:
+        """A loop of a constant count, of which ptxas makes straight code, whole or in part."""
+        self.labels += 1
+        number, counter = self.labels, f"%t{4 + depth}"
+        self.lines.append(f"mov.u32 {counter}, 0; L{number}:")
+        self._block(operations, depth + 1)
+        if self.rng.random() < 0.5:
+            self.lines.append(f"add.u32 {self._operand('r')}, {self._operand('r')}, {counter};")
+        test = f"setp.lt.u32 %c{number}, {counter}, {self.rng.randint(2, 9)};"
+        self.lines.append(f"add.u32 {counter}, {counter}, 1; {test} @%c{number} bra L{number};")
 
     def _branch(self, operations: int, depth: int) -> None:
         self.labels += 1
@@ -222,8 +270,11 @@ def inputs(seed: int) -> NDArray[np.uint32]:
     return words
 
 
-def mixed_module(seed: int, kernels: int, target: str, operations: int = 40) -> str:
-    """A module with kernels ``k0``, ``k1``, ..."""
+def mixed_module(seed: int, kernels: int, target: str, operations: int = 40, more: bool = False) -> str:
+    """A module with kernels ``k0``, ``k1``, ... With ``more``, of more kinds of instruction, and with loops to unroll."""
     rng = random.Random(seed)
-    body = "".join(_Kernel(rng, f"k{number}").text(operations) for number in range(kernels))
+    chosen = [*_OPERATIONS, *(text.strip() for text in _MORE.split(";") if more)]
+    if target < "sm_90":
+        chosen = [text for text in chosen if not any(word in text for word in _FOR_SM_90)]
+    body = "".join(_Kernel(rng, f"k{number}", chosen, more).text(operations) for number in range(kernels))
     return f".version 8.0\n.target {target}\n.address_size 64\n{body}"
