@@ -43,3 +43,12 @@ def test_arithmetic_of_threads() -> None:
     metrics = profiler.launches[0].metrics
     assert {op: metrics[f"sm__sass_thread_inst_executed_op_{op}_pred_on.sum"] for op in measured} == measured
     assert metrics["l1tex__t_bytes.sum"] == 49152
+
+
+def test_named_barriers_limit_the_ctas_of_an_sm() -> None:
+    """A register names the barrier of producer_consumer, so each of its CTAs takes all 16 of the 64 that an SM has."""
+    launch = prepare(str(TRACES / "producer_consumer"), LaunchOptions())
+    with tcsim.Profiler() as profiler:
+        launch.run()
+    for metric in ("launch__barrier_count", "launch__occupancy_limit_barriers", "sm__maximum_warps_per_active_cycle_pct"):
+        assert profiler.launches[0].metrics[metric] == float(launch.bundle.metrics[metric].value), metric

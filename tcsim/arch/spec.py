@@ -13,7 +13,8 @@ __all__ = ["Arch", "Limits", "Memory"]
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Resources per SM and per launch. Bytes, registers of 32 bits, threads. ``gpcs``: the numbers of the SMs of each GPC, in
-    the order in which clusters take them; none given: all SMs are one."""
+    the order in which clusters take them; none given: all SMs are one. ``barriers_per_sm``: named barriers; 0: not known, and
+    taken to limit nothing."""
 
     sms: int
     max_warps_per_sm: int
@@ -29,6 +30,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     shared_allocation_unit: int
     source: str
     gpcs: tuple[tuple[int, ...], ...] = ()
+    barriers_per_sm: int = 0
 
 
 class Memory(Struct, frozen=True, forbid_unknown_fields=True):

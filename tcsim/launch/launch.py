@@ -19,7 +19,7 @@ from tcsim.execute.grid import SHORT_TURN, TURN, run_grid
 from tcsim.execute.loader import LoadedProgram
 from tcsim.launch.arguments import pack_arguments
 from tcsim.launch.banks import complete_banks
-from tcsim.launch.occupancy import occupancy
+from tcsim.launch.occupancy import named_barriers, occupancy
 from tcsim.profiler import active_profiler
 from tcsim.progress import running
 
@@ -70,6 +70,7 @@ def run(launch: Launch) -> int:
         threads=geometry.threads,
         registers=program.registers_per_thread,
         shared=program.static_shared + launch.shared_mem,
+        barriers=named_barriers(program),
     )
     sms = arch.limits.sms
 

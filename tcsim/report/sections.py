@@ -143,6 +143,7 @@ SECTIONS = (
         "Occupancy",
         "Occupancy",
         (
+            Row("Block Limit Barriers", "launch__occupancy_limit_barriers", "block"),
             Row("Block Limit SM", "launch__occupancy_limit_blocks", "block"),
             Row("Block Limit Registers", "launch__occupancy_limit_registers", "block"),
             Row("Block Limit Shared Mem", "launch__occupancy_limit_shared_mem", "block"),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from isa.machine import LOCAL, SHARED
 from tcsim.arch import Arch, Timing
 from tcsim.execute.cta import Geometry
-from tcsim.launch.occupancy import SUB_PARTITIONS, Occupancy
+from tcsim.launch.occupancy import SUB_PARTITIONS, Occupancy, named_barriers
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.gpu import TimedRun
 from tcsim.timing.hierarchy import (
@@ -320,6 +320,8 @@ class _Metrics:
         rounded = -(-total // limits.shared_allocation_unit) * limits.shared_allocation_unit
         yield "launch__shared_mem_per_block_allocated", rounded
         yield "launch__shared_mem_config_size", self.run.shared_configured
+        yield "launch__barrier_count", named_barriers(self.program)
+        yield "launch__occupancy_limit_barriers", residency.by_barriers
         yield "launch__occupancy_limit_blocks", residency.by_ctas
         yield "launch__occupancy_limit_registers", residency.by_registers
         # Of what is configured; a launch without shared memory fits as often as the driver's own bytes.
