@@ -28,7 +28,7 @@ from tcsim.report.png import to_png
 from tcsim.report.roofline import roofline, roofline_chart
 from tcsim.report.source_view import source_lines, source_text, to_source_csv, to_source_json
 from tcsim.report.widths import access_bytes, ideal_wavefronts, space_of
-from tcsim.report.work import has_matrices, operations, work
+from tcsim.report.work import has_matrices, operations, peak, work
 from tcsim.timeline import Timeline, Track
 from tests.test_report import made
 
@@ -152,7 +152,8 @@ def test_roofline() -> None:
     assert found.intensity == pytest.approx(64 * 4096 / 4000)
     assert found.bandwidth == pytest.approx(2 * 4000 / made().seconds)
     assert found.peak == pytest.approx(4096 / 8 * 4 * 4 * 1.98e9)  # of 4 sub-partitions of 4 SMs
-    other = replace(launch, name="f", instructions=(replace(fma, text="FFMA R1, R2, R3, R4"),))
+    other = replace(launch, name="f", instructions=(replace(fma, opcode="FADD"),))
+    assert peak(other, "fp32") == peak(launch, "fp32") == 64 * 4 * 4 * 1.98e9  # an FFMA is two operations
     chart = roofline_chart([launch, other])
     assert "of the roof" in chart and "tensor f16: " in chart and "fp32: " in chart
     assert roofline(made()) is None and roofline_chart([made()]) == ""

@@ -106,7 +106,13 @@ def _bottleneck(p: _Profile) -> Iterator[Advice]:
     if not p.has(compute, memory):
         return
     c, m = p.get(compute), p.get(memory)
-    if max(c, m) < 60:
+    waves = p.get("launch__waves_per_multiprocessor")
+    if max(c, m) < 60 and 0 < waves < 1:
+        text = (
+            f"The grid is too small to fill the GPU: {waves:.2f} waves; arithmetic reaches {c:.0f} % of its peak, memory "
+            f"{m:.0f} %. See Launch Statistics and Warp State Statistics"
+        )
+    elif max(c, m) < 60:
         text = (
             f"Neither arithmetic ({c:.0f} %) nor memory ({m:.0f} %) is near its peak: the time goes into latency, or SMs "
             "stand idle. "
@@ -124,11 +130,13 @@ def _small_grid(p: _Profile) -> Iterator[Advice]:
     if not sms or not ctas:
         return
     if ctas < sms:
+        matrices = has_matrices(p.profile)
+        remedy = "Use smaller tiles, or split along k" if matrices else "Divide the work among more CTAs, each with less"
         yield Advice(
             "LaunchConfiguration",
             "LaunchStats",
             "OPT",
-            f"{ctas:.0f} CTAs leave {sms - ctas:.0f} of {sms:.0f} SMs without work. Use smaller tiles, or split along k",
+            f"{ctas:.0f} CTAs leave {sms - ctas:.0f} of {sms:.0f} SMs without work. {remedy}",
             100 * (1 - ctas / sms),
         )
         return
@@ -148,14 +156,14 @@ def _small_grid(p: _Profile) -> Iterator[Advice]:
 
 
 def _few_ctas(p: _Profile) -> Iterator[Advice]:
-    """Too few CTAs to fill the SMs, so that little hides their latency."""
+    """A CTA for each SM, but too few to fill them, so that little hides their latency."""
     ctas, sms, waves = p.get("launch__grid_size"), p.get("launch__sm_count"), p.get("launch__waves_per_multiprocessor")
     if not (ctas and sms and waves):
         return
     here, fit = ctas / min(ctas, sms), ctas / (waves * sms)
     idle = 1 - p.get("smsp__issue_active.avg.per_cycle_active")
     waiting = p.stall_share("long_scoreboard", "short_scoreboard", "wait", "barrier")
-    if fit >= 2 * here and idle > 0.4 and waiting > 0.3:
+    if ctas > 0.9 * sms and fit >= 2 * here and idle > 0.4 and waiting > 0.3:
         yield Advice(
             "SmallGrid",
             "LaunchStats",

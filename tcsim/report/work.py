@@ -100,7 +100,8 @@ def has_matrices(profile: LaunchProfile) -> bool:
 
 def peak(profile: LaunchProfile, kind: str) -> float | None:
     """Operations of a kind that the GPU could do in a second at the launch's clock, with the launch's fastest instruction for
-    it in every sub-partition; None if the profile does not tell how long those take."""
+    it in every sub-partition, or if it only adds or multiplies with one that does both; None if the profile does not tell how
+    long those take."""
     rates = [_rate(i, kind) for i in profile.instructions]
     sms = float(profile.metrics.get("launch__sm_count", 0))
     return max(rates, default=0.0) * _SUB_PARTITIONS * sms * profile.sm_clock_hz or None
@@ -109,4 +110,6 @@ def peak(profile: LaunchProfile, kind: str) -> float | None:
 def _rate(i: InstructionProfile, kind: str) -> float:
     """Operations of an instruction of some kind, with all lanes, per cycle of its pipe."""
     found, count = operations(i.opcode, 1, _LANES)
+    if i.opcode.split(".")[0] in _PLAIN:
+        count *= 2
     return count / i.interval if found == kind and i.executed and i.interval else 0.0
