@@ -9,7 +9,7 @@ import pytest
 
 from tcsim.cli import main
 from tcsim.errors import TcsimError
-from tcsim.report.compare import compare, compare_text, of_profile, read_measured
+from tcsim.report.compare import Measured, compare, compare_text, of_profile, pairs, read_measured
 from tcsim.report.data import to_csv, to_json, to_raw_csv
 from tests.test_report import made
 
@@ -45,6 +45,14 @@ def test_ncu_s_details_are_read_in_its_units(tmp_path: Path) -> None:
     rows = {row.metric: row for row in compare(of_profile(made(), "tcsim"), found)}
     assert rows["gpc__cycles_elapsed.max"].ratio == 1.25 and rows["gpc__cycles_elapsed.max"].label == "Elapsed Cycles"
     assert "+25.0 %" in compare_text(of_profile(made(), "tcsim"), found)
+
+
+def test_launches_are_paired_by_kernel() -> None:
+    one, two = ([Measured(source, kernel, {}) for kernel in kernels] for source, kernels in (
+        ("a", ("k", "f", "k")), ("b", ("g(int)", "k(float *)", "k(float *)", "k(float *)"))
+    ))  # fmt: skip
+    assert [(a.kernel, b.kernel) for a, b in pairs(one, two)] == [("k", "k(float *)")] * 2
+    assert [(a.kernel, b.kernel) for a, b in pairs(one[1:2], two)] == [("f", "g(int)")]  # of no kernel in both, in order
 
 
 @pytest.mark.parametrize("kind", ["json", "details", "raw"])

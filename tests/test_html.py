@@ -267,6 +267,13 @@ def test_the_page_is_one_file(page: Path) -> None:
     assert set(re.findall(r'aria-controls="([^"]+)"', text)) <= set(identifiers)
 
 
+def test_the_page_of_a_large_kernel_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tcsim.report.html.MOST_LINES", 2)
+    text = profile_html([made()])
+    assert text.count("The 2 of 5 lines that warps waited at the longest.") == 2  # of the PTX and of the instructions
+    assert "mul.f32" in text and "ld.global.f32</td>" not in text
+
+
 def test_notebooks_show_a_summary(observed: Any) -> None:
     text = observed[0]._repr_html_()
     assert text == summary_html(observed[0])

@@ -12,7 +12,7 @@ import typer
 from tcsim.cli.launches import LaunchOptions, prepare, target_bundle
 from tcsim.errors import TcsimError
 from tcsim.profiler import Profiler
-from tcsim.report.compare import Measured, compare, compare_text, of_profile, read_measured
+from tcsim.report.compare import Measured, compare, compare_text, of_profile, pairs, read_measured
 
 __all__ = ["add_to"]
 
@@ -35,27 +35,27 @@ def compare_reports(
     """Compare two reports: metric by metric, launch by launch, in Nsight Compute's sections."""
     names = [name for each in metrics or [] for name in each.split(",") if name]
     first, second = _read(one), _read(two)
-    pairs = list(zip(first, second, strict=False))
+    both = pairs(first, second)
     if json:
-        typer.echo(json_module.dumps([_data(a, b, names) for a, b in pairs], indent=1))
+        typer.echo(json_module.dumps([_data(a, b, names) for a, b in both], indent=1))
     else:
-        for a, b in pairs:
+        for a, b in both:
             typer.echo(compare_text(a, b, names))
     if plot is not None:
-        _plot(pairs, names[0] if names else "sm__cycles_elapsed.max", plot)
-    if len(first) != len(second):
-        typer.echo(f"tcsim: {one} has {len(first)} launches, {two} has {len(second)}; compared {len(pairs)}", err=True)
+        _plot(both, names[0] if names else "sm__cycles_elapsed.max", plot)
+    if len(both) < max(len(first), len(second)):
+        typer.echo(f"tcsim: {one} has {len(first)} launches, {two} has {len(second)}; compared {len(both)}", err=True)
 
 
-def _plot(pairs: Sequence[tuple[Measured, Measured]], metric: str, path: Path) -> None:
+def _plot(both: Sequence[tuple[Measured, Measured]], metric: str, path: Path) -> None:
     from tcsim.report.charts import scatter_chart
     from tcsim.report.png import to_png
 
-    values = [(a.kernel, a.metrics.get(metric, 0.0), b.metrics.get(metric, 0.0)) for a, b in pairs]
+    values = [(a.kernel, a.metrics.get(metric, 0.0), b.metrics.get(metric, 0.0)) for a, b in both]
     points = [point for point in values if point[1] > 0 and point[2] > 0]
     if not points:
         raise TcsimError(f"--plot: no launch has {metric} in both reports")
-    svg = scatter_chart(points, f"{pairs[0][0].source}: {metric}", pairs[0][1].source)
+    svg = scatter_chart(points, f"{both[0][0].source}: {metric}", both[0][1].source)
     path.write_bytes(to_png(svg) if path.suffix.lower() == ".png" else svg.encode())
 
 

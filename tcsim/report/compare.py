@@ -16,7 +16,7 @@ from tcsim.report.sections import SECTIONS
 from tcsim.report.text import format_number
 from tcsim.report.units import UNIT_FACTORS
 
-__all__ = ["Difference", "Measured", "compare", "compare_text", "read_measured"]
+__all__ = ["Difference", "Measured", "compare", "compare_text", "of_profile", "pairs", "read_measured"]
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,25 @@ def _number(text: str) -> float | None:
         return float(text.replace(",", ""))
     except ValueError:
         return None
+
+
+def pairs(first: Sequence[Measured], second: Sequence[Measured]) -> list[tuple[Measured, Measured]]:
+    """Which launches of two reports belong together: the first of a kernel with the first of the same kernel, and so on; by
+    their order where no kernel is in both."""
+    waiting: dict[str, list[Measured]] = {}
+    for launch in second:
+        waiting.setdefault(_function(launch.kernel), []).append(launch)
+    found = []
+    for launch in first:
+        same = waiting.get(_function(launch.kernel))
+        if same:
+            found.append((launch, same.pop(0)))
+    return found or list(zip(first, second, strict=False))
+
+
+def _function(kernel: str) -> str:
+    """Its name without parameters, of which ncu may tell the types."""
+    return kernel.partition("(")[0].strip()
 
 
 def compare(one: Measured, two: Measured, metrics: Sequence[str] = ()) -> list[Difference]:

@@ -74,7 +74,7 @@ for (const canvas of document.querySelectorAll('canvas.timeline')) {
     c.scale(ratio, ratio);
     c.font = '11px system-ui, sans-serif';
     c.fillStyle = style('--page'); c.fillRect(0, 0, width, height);
-    const rough = (to - from) / 10, decade = Math.pow(10, Math.floor(Math.log10(rough)));
+    const rough = (to - from) / Math.max(2, (width - left) / 80), decade = Math.pow(10, Math.floor(Math.log10(rough)));
     const step = Math.max(1, decade * [1, 2, 5, 10].find(m => m * decade >= rough));
     c.fillStyle = style('--soft'); c.strokeStyle = style('--edge');
     for (let t = Math.ceil(from / step) * step; t <= to; t += step) {
