@@ -41,6 +41,9 @@ __all__ = ["launch_metrics", "stall_totals"]
 
 Number = int | float
 
+FEWEST_REGISTERS = 16
+"""Registers of a thread that Nsight Compute reports at least: 14 recorded launches whose code needs 4 to 12, on an H200."""
+
 FABRIC_SECTOR = 2.3
 """Cycles of an L2 slice for a sector that comes from the other half of the L2, as part of ``lts__throughput``: fitted to Nsight
 Compute's figure for 63 launches on an H200, of whose larger ones the median is then 8 % off."""
@@ -307,8 +310,9 @@ class _Metrics:
         yield "launch__grid_size", geometry.ctas
         yield "launch__block_size", geometry.threads
         yield "launch__thread_count", geometry.ctas * geometry.threads
-        yield "launch__registers_per_thread", self.program.registers_per_thread
-        yield "launch__registers_per_thread_allocated", -(-self.program.registers_per_thread // unit) * unit
+        registers = max(FEWEST_REGISTERS, self.program.registers_per_thread)
+        yield "launch__registers_per_thread", registers
+        yield "launch__registers_per_thread_allocated", -(-registers // unit) * unit
         yield "launch__waves_per_multiprocessor", _ratio(geometry.ctas, limits.sms * residency.ctas)
         yield "launch__sm_count", limits.sms
         yield "launch__tpc_count", limits.sms // 2  # since Volta
@@ -319,7 +323,8 @@ class _Metrics:
         total = self.program.static_shared + geometry.dynamic_shared + limits.shared_reserved_per_cta
         rounded = -(-total // limits.shared_allocation_unit) * limits.shared_allocation_unit
         yield "launch__shared_mem_per_block_allocated", rounded
-        yield "launch__shared_mem_config_size", self.run.shared_configured
+        if self.run.shared_configured:  # what the driver configures for a kernel without shared memory is not known
+            yield "launch__shared_mem_config_size", self.run.shared_configured
         yield "launch__barrier_count", named_barriers(self.program)
         yield "launch__occupancy_limit_barriers", residency.by_barriers
         yield "launch__occupancy_limit_blocks", residency.by_ctas
