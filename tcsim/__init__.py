@@ -9,7 +9,7 @@ from tcsim.device import Device, current_device
 from tcsim.errors import DeadlockError, DeviceError, KernelFault, LaunchError, TcsimError, UnsupportedError
 from tcsim.lanes import banks, layout
 from tcsim.module import Function, RawKernel, RawModule
-from tcsim.numerics import Chain, Promote, SplitK, explain, matmul
+from tcsim.numerics import Chain, Promote, SplitK, evaluate, explain, matmul
 from tcsim.profiler import Profiler
 from tcsim.tensor_map import TensorMapError, read_tensor_map, tensor_map_im2col, tensor_map_tiled
 
@@ -40,6 +40,7 @@ __all__ = [
     "current_device",
     "empty",
     "empty_like",
+    "evaluate",
     "explain",
     "full",
     "layout",

@@ -340,7 +340,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "numerics.md"
 
 def test_commands_on_the_page_print_what_it_shows(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = re.findall(r"```console\n\$ tcsim (.*?)\n(.*?)\n```", PAGE.read_text(), re.S)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for command, shown in blocks:
         assert main(command.split()) == 0
         printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]

@@ -8,31 +8,23 @@ and ``addc`` fetches after one that writes it. The table of ``lop3`` is a consta
 
 from __future__ import annotations
 
-import ctypes
 import zlib
 from functools import cache
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import isa.instructions  # noqa: F401  (fills the registry)
 from gpu_ref.mufu.codec import Stream
 from gpu_ref.scalar.forms import Probe
 from gpu_ref.scalar.inputs import operands_of
-from isa.kernels.cache import kernel_address
-from isa.kernels.wrap import KernelSpec
+from isa.kernels.lanes import Words, run_lanes
 from isa.spec import Form, ResolvedOperand
 from isa.spec.enumerate import scalar_forms
 
-__all__ = ["FORMS", "SM", "entry_name", "kernels_ptx", "key_of", "operand_columns", "run_model"]
+__all__ = ["FORMS", "SM", "Words", "entry_name", "kernels_ptx", "key_of", "operand_columns", "run_model"]
 
 SM = 90
 """The architecture whose forms these are."""
-
-Words = npt.NDArray[np.uint64]
-
-_KERNEL = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_uint32, ctypes.c_int64, ctypes.c_int64)
 
 
 def key_of(form: Form) -> str:
@@ -159,65 +151,11 @@ def operand_columns(form: Form, seed: int, rows: int) -> list[Words]:
 # ------------------------------------------------------------------------------------------------------------- the model
 
 
-class _Planes:
-    """Where the operands of a form stand in a warp's block of registers."""
-
-    def __init__(self, form: Form) -> None:
-        self.form = form
-        self.offsets: list[int] = []
-        predicate, plane = 0, 1  # plane 0 holds the predicate words
-        for operand in form.operands:
-            if operand.type.kind == "p":
-                self.offsets.append(4 * predicate)
-                predicate += 1
-            else:
-                self.offsets.append(128 * plane)
-                plane += operand.type.planes
-        self.words = 32 * plane
-        self.row = np.array(self.offsets, np.int32)
-
-
 def run_model(form: Form, columns: list[Words]) -> list[Words]:
-    """The results of a form's compiled kernel on rows of operands: a column for each destination. The number of rows is a
-    multiple of 32."""
-    rows = len(columns[0])
-    warps = rows // 32
-    planes = _Planes(form)
-    blocks = np.zeros((warps, planes.words), np.uint32)
-    remaining = iter(columns)
-    for operand, offset in zip(form.operands, planes.offsets, strict=True):
-        if operand.is_destination:
-            continue
-        words = np.full(rows, _lut(form), np.uint64) if operand.name == "lut" else next(remaining)
-        _write(blocks, operand, offset // 4, words.reshape(warps, 32))
-    kernel = _KERNEL(kernel_address(KernelSpec(form, tuple(o.type.planes for o in form.operands), {})))
-    address = blocks.ctypes.data
-    for warp in range(warps):
-        status = kernel(address + 4 * planes.words * warp, 0xFFFFFFFF, planes.row.ctypes.data, 0)
-        assert status == 0
-    return [
-        _read(blocks, operand, offset // 4, 8 if _narrow(form) else _register_bits(operand))
-        for operand, offset in zip(form.operands, planes.offsets, strict=True)
-        if operand.is_destination
-    ]
-
-
-_LANES: Any = np.arange(32, dtype=np.uint64)
-
-
-def _write(blocks: npt.NDArray[np.uint32], operand: ResolvedOperand, at: int, words: Words) -> None:
-    if operand.type.kind == "p":
-        blocks[:, at] = ((words & np.uint64(1)) << _LANES).sum(axis=1)
-        return
-    for half in range(operand.type.planes):
-        blocks[:, at + 32 * half : at + 32 * half + 32] = words >> np.uint64(32 * half) & np.uint64(0xFFFFFFFF)
-
-
-def _read(blocks: npt.NDArray[np.uint32], operand: ResolvedOperand, at: int, bits: int) -> Words:
-    if operand.type.kind == "p":
-        bits_of_lanes: Words = blocks[:, at, None].astype(np.uint64) >> _LANES & np.uint64(1)
-        return bits_of_lanes.reshape(-1)
-    words = np.zeros((len(blocks), 32), np.uint64)
-    for half in range(operand.type.planes):
-        words |= blocks[:, at + 32 * half : at + 32 * half + 32].astype(np.uint64) << np.uint64(32 * half)
-    return words.reshape(-1) & np.uint64((1 << bits) - 1)
+    """The results of a form's compiled kernel on rows of operands: a column for each destination."""
+    rows, remaining = len(columns[0]), iter(columns)
+    lut = np.full(rows, _lut(form), np.uint64)
+    given = [lut if operand.name == "lut" else next(remaining) for operand in form.sources]
+    results = run_lanes(form, given)
+    bits = [8 if _narrow(form) else _register_bits(operand) for operand in form.destinations]
+    return [words & np.uint64((1 << width) - 1) for words, width in zip(results, bits, strict=True)]

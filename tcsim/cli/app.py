@@ -1,4 +1,5 @@
-"""The command line: ``tcsim run | profile | compare | check | step | verify | record | explain | layout | banks | isa | arch``.
+"""The command line: ``tcsim run | profile | compare | check | step | verify | record``, and ``explain | eval | layout | banks |
+isa | arch | sass``.
 
 Exit codes: 0 well, 1 a mismatch with recorded hardware outputs or a hazard found, 2 a user's error (told in one message on
 standard error).
@@ -19,6 +20,7 @@ from tcsim.cli import (
     arch_commands,
     check_command,
     compare_command,
+    eval_command,
     explain_command,
     isa_commands,
     lane_commands,
@@ -40,6 +42,7 @@ app = typer.Typer(
 )
 app.add_typer(isa_commands.app, name="isa", help="The instructions that tcsim executes.")
 app.command()(explain_command.explain)
+app.command("eval", context_settings={"ignore_unknown_options": True})(eval_command.eval_)
 app.add_typer(arch_commands.app, name="arch", help="The GPUs that tcsim knows.")
 app.command()(sass_commands.sass)
 

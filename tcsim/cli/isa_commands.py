@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import zipfile
 from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-import tcsim
 from isa import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.errors import TcsimError
 from isa.spec.registry import Form, Instruction, ResolvedOperand, all_instructions, by_base, find
-from isa.spec.support import ISA_VERSION, public_instructions, state_of_form, state_of_instruction
+from isa.spec.support import ISA_VERSION, public_instructions, state_of_instruction
 from isa.spec.support import entries as isa_entries
 from isa.spec.support import missing as isa_missing
 from isa.tensor import MmaForm
@@ -25,7 +21,7 @@ from isa.tensor.scaled_forms import KIND_FORMS
 from isa.tensor.wgmma_forms import WGMMA_FORMS
 from tcsim.arch import arch_names, find_arch, find_timing
 from tcsim.cli.machine_opcodes import is_machine_opcode, list_opcodes, show_opcode
-from tcsim.numerics.describe import arithmetic_lines, machine_code, status_letters
+from tcsim.numerics.describe import arithmetic_lines, how_known, machine_code, status_letters
 from tcsim.numerics.instructions import find_form_by_name, nearest_names
 from tcsim.numerics.support_page import BADGES, first_target, support_page
 from tcsim.timing.operations import Costs
@@ -33,8 +29,6 @@ from tcsim.timing.operations import Costs
 __all__ = ["app"]
 
 app = typer.Typer(no_args_is_help=True)
-
-_RECORDINGS = Path(tcsim.__file__).parents[1] / "traces"
 
 
 @app.command("list")
@@ -124,7 +118,8 @@ def show(
         return
     forms, reason = find(opcode)
     if not forms:
-        raise TcsimError(f"{opcode}: {reason}{_nearest(opcode, entries)}")
+        hint = _nearest(opcode, entries)
+        raise TcsimError(f"{opcode}: {reason.partition('; nearest')[0] + hint if hint else reason}")
     for found in forms:
         _show_form(found, None)
 
@@ -187,7 +182,7 @@ def _show_form(found: Form, form: MmaForm | None) -> None:
             typer.echo("  machine code (ptxas 13.0; moves, addresses and integer additions left out):")
             _indented([f"{', '.join(f'sm_{sm}' for sm in sms)}: {text}" for sms, text in code.items()])
     else:
-        typer.echo(f"  how it is known: {_provenance(found)}")
+        typer.echo(f"  how it is known: {how_known(found)}")
     typer.echo(f"  timing class {entry.timing_class(found.params)}")
     _indented(_costs(entry.timing_class(found.params)))
     typer.echo("")
@@ -229,47 +224,6 @@ def _costs(timing_class: str) -> list[str]:
         else:
             lines.append(f"{arch.timing.chip}: not in its tables")
     return lines
-
-
-# --------------------------------------------------------------------------------------------- how a scalar form is known
-
-
-@cache
-def _recorded() -> dict[frozenset[str], str]:
-    """What the recordings that come with the checkout say about every operand of a form; an installed package has none."""
-    found: dict[frozenset[str], str] = {}
-    for folder in ("mufu", "scalar"):
-        for name in _arrays(f"{folder}/hashes.npz"):
-            if " " not in name:
-                what = f"traces/{folder}, hashes of an H200's results for every input there is"
-                found[_words(name)] = f"verified on hardware: {what}"
-    return found
-
-
-def _arrays(path: str) -> list[str]:
-    file = _RECORDINGS / path
-    if not file.is_file():
-        return []
-    with zipfile.ZipFile(file) as archive:
-        return [name.removesuffix(".npy") for name in archive.namelist()]
-
-
-def _words(opcode: str) -> frozenset[str]:
-    """The opcode's words; ``.rn`` is what is done where nothing is said."""
-    return frozenset(opcode.split(".")) - {"rn"}
-
-
-_KNOWN = {
-    "hardware": "verified on hardware: ",
-    "published": "published, not checked here: ",
-    "specification": "by specification: ",
-    "hypothesis": "hypothesis: ",
-}
-
-
-def _provenance(found: Form) -> str:
-    state = state_of_form(found)
-    return _recorded().get(_words(found.name), _KNOWN[state.name] + state.source)
 
 
 # ------------------------------------------------------------------------------------------------------------- nearest

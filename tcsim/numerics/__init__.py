@@ -10,12 +10,14 @@ matmul             the bits of a GEMM
 explain            one output element, step by step (``explain_steps``; ``explain_text``: as text and as data; ``scalars``:
                    its numbers)
 scales             block scales, from arrays and from numbers
-fused_chain        what it runs on: fused steps, many columns at a time
+evaluate           one scalar instruction on numbers or arrays
+fused_chain        what matmul runs on: fused steps, many columns at a time
 tile_chain         and for integers, bits, f64 and m8n8k4: the executor's kernels, tile by tile
 warp_chain         the same with a sparse A (``compress``) or block scales
 =================  ==========================================================================================
 """
 
+from tcsim.numerics.evaluate import Evaluation, evaluate
 from tcsim.numerics.explain import Explanation, explain
 from tcsim.numerics.matmul import matmul
 from tcsim.numerics.operands import OperandError, UndefinedOperandWarning
@@ -23,12 +25,14 @@ from tcsim.numerics.order import Chain, KOrder, Promote, SplitK
 
 __all__ = [
     "Chain",
+    "Evaluation",
     "Explanation",
     "KOrder",
     "OperandError",
     "Promote",
     "SplitK",
     "UndefinedOperandWarning",
+    "evaluate",
     "explain",
     "matmul",
 ]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import tomllib
+import zipfile
 from functools import cache
 from pathlib import Path
 
 import isa.tensor
+from isa.spec.registry import Form
+from isa.spec.support import state_of_form
 from isa.tensor import MmaForm, NoFormError, NoRuleError, Rule
 from isa.tensor.rules import ARCHITECTURES
 from tcsim.numerics.explain_text import rule_text
 from tcsim.numerics.instructions import TensorInstruction, find_instruction, instruction_of
 
-__all__ = ["arithmetic_lines", "machine_code", "status_letters"]
+__all__ = ["arithmetic_lines", "how_known", "machine_code", "status_letters"]
+
+_RECORDINGS = Path(isa.__file__).parents[1] / "traces"
 
 
 @cache
@@ -72,3 +77,45 @@ def status_letters(form: MmaForm) -> list[str]:
     """For each architecture of the table: V verified, P published, H hypothesis, ``-`` where there is no such form."""
     rules = _rules(form)
     return [rules[sm].rule.status[0].upper() if sm in rules else "-" for sm in ARCHITECTURES]
+
+
+# --------------------------------------------------------------------------------------------- how a scalar form is known
+
+
+@cache
+def _recorded() -> dict[frozenset[str], str]:
+    """What the recordings that come with the checkout say about every operand of a form; an installed package has none."""
+    found: dict[frozenset[str], str] = {}
+    for folder in ("mufu", "scalar"):
+        for name in _arrays(f"{folder}/hashes.npz"):
+            if " " not in name:
+                what = f"traces/{folder}, hashes of an H200's results for every input there is"
+                found[_words(name)] = f"verified on hardware: {what}"
+    return found
+
+
+def _arrays(path: str) -> list[str]:
+    file = _RECORDINGS / path
+    if not file.is_file():
+        return []
+    with zipfile.ZipFile(file) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _words(opcode: str) -> frozenset[str]:
+    """The opcode's words; ``.rn`` is what is done where nothing is said."""
+    return frozenset(opcode.split(".")) - {"rn"}
+
+
+_KNOWN = {
+    "hardware": "verified on hardware: ",
+    "published": "published, not checked here: ",
+    "specification": "by specification: ",
+    "hypothesis": "hypothesis: ",
+}
+
+
+def how_known(found: Form) -> str:
+    """How it is known what a form that is no matrix instruction returns, as a line: its state, and the source."""
+    state = state_of_form(found)
+    return _recorded().get(_words(found.name), _KNOWN[state.name] + state.source)

@@ -193,7 +193,9 @@ def find_instruction(text: str, device: str | Device | None = None) -> TensorIns
     name, sm = device_sm(device)
     form = find_form_by_name(text)
     if form is None:
-        raise NoFormError(f"no tensor-core instruction is called {text!r} (PTX ISA 9.7.14); nearest: {nearest_names(text, sm)}")
+        scalar = "; what a scalar instruction returns, tcsim.evaluate says (tcsim eval)" if _key(text) is None else ""
+        near = nearest_names(text, sm)
+        raise NoFormError(f"no tensor-core instruction is called {text!r} (PTX ISA 9.7.14); nearest: {near}{scalar}")
     if _has(form, sm):
         return instruction_of(form, sm)
     if _is_wgmma(form):
