@@ -233,11 +233,11 @@ def _as_mma(form: MmaForm) -> MmaForm:
 def nearest_names(text: str, sm: int | None = None) -> str:
     """A few names of what there is (on an architecture), by the letters they share; same operand types first."""
     names = instruction_names(sm)
-    types = [word for word in text.split(".") if word in _TYPES]
+    types, is_sparse = [word for word in text.split(".") if word in _TYPES], ".sp" in text
 
     def likeness(name: str) -> float:
         words = name.split(".")
-        shared = sum(t in words for t in types)
+        shared = sum(t in words for t in types) + (is_sparse == (".sp." in name))
         return shared + 2 * difflib.SequenceMatcher(None, text.replace("sync.aligned.", ""), name).ratio()
 
     best = sorted(names, key=likeness, reverse=True)[:4]
