@@ -56,7 +56,7 @@ GROUPS = 20  # of machine code: table of the CTA's groups (tcsim.execute.converg
 CLUSTER = 21  # address of the table of the CTA's cluster (below)
 RANK = 22  # rank of the CTA in it
 IMPATIENT = 23  # how little waiting helps: 1, nothing else can go on; 2, so waits that may time out do
-UNDEFINED = 24  # 1 once an instruction has met operands that the PTX ISA gives no meaning, and done what hardware does
+UNDEFINED = 24  # bits of isa.tensor.undefined: operands without a meaning in the PTX ISA that instructions have met
 WORDS = 32
 
 # Words of the cluster table: how many CTAs, the phase of the cluster's barrier, then a row for each CTA.
