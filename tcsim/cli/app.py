@@ -30,6 +30,7 @@ from tcsim.cli import (
 )
 from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
 from tcsim.errors import TcsimError
+from tcsim.numerics.badge import badge
 
 __all__ = ["app", "main"]
 
@@ -121,6 +122,9 @@ def run(
     typer.echo(f"{launch.function.name} on {launch.device.name}: done")
     for line in outputs_summary(launch, outputs):
         typer.echo(f"  {line}")
+    if not launch.function.module.is_machine_code:
+        for line in badge(launch.function.module.tree, launch.function.name, launch.device.arch.sm):
+            typer.echo(f"  {line}")
     if save is not None:
         _save(launch, outputs, save)
 

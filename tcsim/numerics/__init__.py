@@ -10,6 +10,7 @@ matmul             the bits of a GEMM
 explain            one output element, step by step (``explain_steps``; ``explain_text``: as text and as data; ``scalars``:
                    its numbers)
 scales             block scales, from arrays and from numbers
+badge              how it is known what a kernel computes
 evaluate           one scalar instruction on numbers or arrays
 fused_chain        what matmul runs on: fused steps, many columns at a time
 tile_chain         and for integers, bits, f64 and m8n8k4: the executor's kernels, tile by tile

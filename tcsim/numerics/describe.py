@@ -15,7 +15,7 @@ from isa.tensor.rules import ARCHITECTURES
 from tcsim.numerics.explain_text import rule_text
 from tcsim.numerics.instructions import TensorInstruction, find_instruction, instruction_of
 
-__all__ = ["arithmetic_lines", "how_known", "machine_code", "status_letters"]
+__all__ = ["KNOWN", "arithmetic_lines", "how_known", "machine_code", "status_letters"]
 
 _RECORDINGS = Path(isa.__file__).parents[1] / "traces"
 
@@ -107,15 +107,16 @@ def _words(opcode: str) -> frozenset[str]:
     return frozenset(opcode.split(".")) - {"rn"}
 
 
-_KNOWN = {
+KNOWN = {
     "hardware": "verified on hardware: ",
     "published": "published, not checked here: ",
     "specification": "by specification: ",
     "hypothesis": "hypothesis: ",
 }
+"""How the states of :mod:`isa.spec.support` begin a line."""
 
 
 def how_known(found: Form) -> str:
     """How it is known what a form that is no matrix instruction returns, as a line: its state, and the source."""
     state = state_of_form(found)
-    return _recorded().get(_words(found.name), _KNOWN[state.name] + state.source)
+    return _recorded().get(_words(found.name), KNOWN[state.name] + state.source)
