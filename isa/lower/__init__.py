@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isa.collector import uncollected
 from isa.lower.allocate import pressure
-from isa.lower.bind import bind_kernel, unsupported_in
+from isa.lower.bind import bind_kernel
 from isa.lower.cfg import build_blocks
 from isa.lower.contract import contract, finish
 from isa.lower.contract.folding import fold
@@ -14,6 +14,7 @@ from isa.lower.contract.repeated import merge_repeated
 from isa.lower.emit import emit
 from isa.lower.ir import Kernel
 from isa.lower.link import link
+from isa.lower.supported import unsupported_in
 from isa.program import Program
 from isa.ptx import ast
 
