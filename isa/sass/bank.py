@@ -57,6 +57,9 @@ ALIAS = (0x128, 0x18C)
 RESERVED_AT, SHARED_BYTES_AT = 0x114, 0x13C
 """Bank 0 on sm_90: bytes of shared memory that the system reserves, and all bytes of a CTA's."""
 
+RESERVED_END_AT, RESERVED_PLACE_AT, RESERVED_END = 0x68, 0x6C, 0x120
+"""Bank 0 on sm_90: ``%reserved_smem_offset_end`` and its value on an H200, and ``%reserved_smem_offset_1``, which is 0."""
+
 _EVERYWHERE = frozenset(
     {
         *range(BLOCK_AT, GRID_AT + 12, 4),
@@ -72,6 +75,7 @@ _ON_SM_90 = _EVERYWHERE | {
     *(at + half for at in (DESCRIPTORS[1], APART[1], PARAMETERS_AT, PARAMETERS_AT + 8) for half in (0, 4)),
     *range(CLUSTER_AT, 0x168, 4),
     *(CLUSTER_WORDS_AT["size"], RESERVED_AT, SHARED_BYTES_AT, ALIAS[1], *WORKSPACE[1]),
+    *(RESERVED_END_AT, RESERVED_PLACE_AT),
 }
 
 
@@ -102,6 +106,7 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
         content[at : at + 8] = window.to_bytes(8, "little")
     if code.parameter_base > PARAMETERS_AT:
         content[RESERVED_AT : RESERVED_AT + 4] = RESERVED_SHARED.to_bytes(4, "little")
+        content[RESERVED_END_AT : RESERVED_END_AT + 4] = RESERVED_END.to_bytes(4, "little")
         shared = max(code.static_shared, RESERVED_SHARED)
         content[SHARED_BYTES_AT : SHARED_BYTES_AT + 4] = shared.to_bytes(4, "little")
         for at, where in ((0, code.parameter_base), (8, code.parameter_base + code.parameter_size)):

@@ -352,7 +352,7 @@ class _Writer:
             row[EXTRA] = self._guard(condition)
         if control in ("branch_diverged", "branch_converged", "converge", "break"):
             row[MEMBERS] = self._members(operands.get("members"))
-            if item.instruction.opcode in ("WARPSYNC.COLLECTIVE", "WARPSYNC.EXCLUSIVE"):
+            if item.instruction.opcode.startswith(("WARPSYNC.COLLECTIVE", "WARPSYNC.EXCLUSIVE")):
                 row[EXTRA] = 1
             elif item.instruction.base == "WARPSYNC" and row[MEMBERS] >= 0:
                 row[EXTRA] = 2

@@ -33,6 +33,9 @@ LOCAL_DEVICE_BASE = 0x6000_0000_0000
 RESERVED_SHARED = 1024
 """Bytes of shared memory that the system takes of each CTA (CUDA programming guide; %reserved_smem_offset_cap of an H200)."""
 
+RESERVED_END = 0x120
+"""%reserved_smem_offset_end of an H200 (in constant bank 0 of its kernels)."""
+
 INSISTING = 1 << 10
 """Warp instructions to run before looking again whether waiting helps."""
 
@@ -155,6 +158,7 @@ class CtaSlot:
             "total_smem_size": -(-shared // 128) * 128,
             "aggr_smem_size": shared + RESERVED_SHARED,
             "reserved_smem_offset_cap": RESERVED_SHARED,
+            "reserved_smem_offset_end": RESERVED_END,
             "smemsz": -(-(shared + RESERVED_SHARED) // 128) * 128,  # of machine code
             "cluster_ctarank": self.rank,
             "cluster_nctarank": geometry.cluster_size,

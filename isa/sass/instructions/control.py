@@ -93,6 +93,7 @@ def bssy(d, mask):
 @machine("WARPSYNC.ALL", control="converge", pipe="cbu")
 @machine("WARPSYNC.EXCLUSIVE members:b32", control="converge", pipe="cbu")
 @machine("WARPSYNC.COLLECTIVE members:b32, target:b32", control="converge", pipe="cbu")
+@machine("WARPSYNC.COLLECTIVE.ALL target:b32", control="converge", pipe="cbu")
 def bsync() -> None:
     """Wait for lanes and go on together."""
 
