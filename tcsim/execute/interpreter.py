@@ -145,7 +145,7 @@ def _run_warp(s, program, ctx, w, budget, log):
     base = s.blocks[w].ctypes.data
     store_i64(ctx + 8 * WARP, np.int64(w))
     used = 0
-    g = _next_group(s, w, np.int64(31))
+    g = _next_group(s, w, np.int64(31) if log is None else log.last[w])
     turn = 0
     waited = 0  # groups that were asked in vain since the warp last executed something
     while g >= 0 and used < budget:

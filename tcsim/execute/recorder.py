@@ -33,8 +33,8 @@ class Recorder(NamedTuple):
     program's memory instructions, ``barriers`` its CTA barriers (:func:`barrier_table`), ``signals`` its asynchronous ones
     (:func:`~tcsim.execute.signals.signal_table`); ``pool`` is its operand pool's address. ``timed``: instructions whose result
     depends on when they execute (``%clock``); a warp stops before one until ``permits[warp]`` is positive, and uses up one
-    permit; it then reads ``now[warp]``: (cycle, ns). ``counts``: per instruction how often a warp executed it, with how many
-    active and how many executing threads.
+    permit; it then reads ``now[warp]``: (cycle, ns). ``last``: the group of each warp that has had its turn. ``counts``: per
+    instruction how often a warp executed it, with how many active and how many executing threads.
     """
 
     pcs: NDArray[np.int32]
@@ -51,6 +51,7 @@ class Recorder(NamedTuple):
     timed: NDArray[np.bool_]
     permits: NDArray[np.int64]
     now: NDArray[np.int64]
+    last: NDArray[np.int64]
     counts: NDArray[np.int64]
 
 
@@ -72,6 +73,7 @@ def new_recorder(program: Program, warps: int, records: int, pool: int, counts: 
         timed=(program.code[:, KIND] == Kind.KERNEL) & (program.code[:, EXTRA] == 1),
         permits=np.zeros(warps, np.int64),
         now=np.zeros((warps, 2), np.int64),
+        last=np.full(warps, 31),
         counts=counts,
     )
 

@@ -29,6 +29,7 @@ from tcsim.timing.observer import ObservedSm, Observer
 from tcsim.timing.placement import Placement
 from tcsim.timing.shared_memory import carve_out
 from tcsim.timing.sm import LaunchContext, Sm, take_turns
+from tcsim.timing.spinning import time_dependent
 from tcsim.timing.stream import Streams, records_per_warp
 from tcsim.timing.units import TICKS, cycles_of_ns, ns_of_cycles
 from tcsim.timing.watch import SpinWatch
@@ -82,6 +83,9 @@ def run_timed(
         raise DeviceError(f"engine {engine!r}: {' or '.join(map(repr, ENGINES))}")
     chip, sm_hz, program = timing.chip, timing.clocks.sm_hz, loaded.program
     table = MachineTable(program, timing) if program.control else IssueTable(program, timing)
+    timed = time_dependent(program)
+    for pc in np.flatnonzero(timed).tolist():
+        table.entries[pc].timed = table.entries[pc].leaves_sm = True
     counters = Counters(len(program), arch.limits.sms)
     counts = np.zeros((len(program), 3), np.int64)
     per_sm = max(1, residency.ctas)
@@ -117,6 +121,7 @@ def run_timed(
         table.starts,
         lambda cycle: ns_of_cycles(cycle, sm_hz),
         SpinWatch(memory),
+        timed,
     )
     at_least = chip.clusters.dispatch_interval if chip.clusters is not None and geometry.is_clustered else 0.0
     distributor = WorkDistributor(
@@ -149,6 +154,7 @@ def _run_simpy(context: LaunchContext, memories: Hierarchy, observers: Sequence[
     for number in range(placement.used):
         unit = MemoryUnit(number, memories)
         context.sms[number] = ObservedSm(number, unit, context, observers) if observers else Sm(number, unit, context)
+    context.streams.is_dry = lambda: any(sm.dry for sm in context.sms.values())
     for site, cluster, cycle in context.distributor.first_wave():
         context.expect(site, cluster, cycle)
     processes = [take_turns(context)] if placement.size > 1 else [sm.run() for sm in context.sms.values()]

@@ -125,14 +125,15 @@ class Sm:
     def _unreachable(sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         raise AssertionError("instructions of a pipe are executed where they issue")
 
-    @staticmethod
     def _then(
-        execute: Callable[[SubPartition, Warp, Entry, int], None],
+        self, execute: Callable[[SubPartition, Warp, Entry, int], None]
     ) -> Callable[[SubPartition, Warp, Entry, int], None]:
         """Execute, then go on to the next instruction."""
 
         def both(sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
             execute(sub, warp, entry, now)
+            if entry.timed:
+                self.streams.tell_time(warp.row, now)
             sub.advance(warp, (now << SHIFT) + entry.after)
 
         return both

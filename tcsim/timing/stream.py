@@ -120,12 +120,18 @@ class Streams:
         starts: Sequence[Segment | None],
         clock_ns: Callable[[int], int],
         watch: SpinWatch,
+        timed: NDArray[np.bool_],
     ) -> None:
+        """``timed``: instructions that must not execute before their time, besides those that read it. ``is_dry`` (set by an
+        engine whose SMs run ahead of the clock): whether some warp is about to ask for more instructions."""
+        self.is_dry: Callable[[], bool] = lambda: False
         self.warps, self.placement, self.buffers = warps, placement, new_buffers(placement.places * warps, records)
         self.counts = counts
         self._program, self._make_slot, self._watch, self._clock_ns = program, make_slot, watch, clock_ns
         self._starts = starts if any(start is not None for start in starts) else None
-        self._pattern = new_recorder(program, 1, 1, pool, counts)
+        pattern = new_recorder(program, 1, 1, pool, counts)
+        self._pattern = pattern._replace(timed=pattern.timed | timed)
+        self._told = np.zeros(placement.places * warps, bool)  # warps that have executed one of these since the last round
         self._peers = np.array(placement.sites, np.int64) // placement.per_sm
         self._clusters: list[Cluster | None] = [None] * len(placement.sites)
         self._number = [-1] * len(placement.sites)  # of the cluster that comes to each site, or has come
@@ -154,6 +160,7 @@ class Streams:
             used=b.used[rows],
             permits=np.zeros(self.warps, np.int64),
             now=np.zeros((self.warps, 2), np.int64),
+            last=np.full(self.warps, 31),
         )
         slot = self._make_slot(self.placement.sm_of(place), rank, recorder)
         slot.ctx[PEERS] = self.peers(place)
@@ -177,6 +184,7 @@ class Streams:
         for slot, each in zip(cluster.slots, places, strict=True):
             assert slot.recorder is not None
             slot.recorder.permits[...] = 0
+            slot.recorder.last[...] = 31
             rows = self._rows(each)
             self.buffers.used[rows] = 0
             self.buffers.settled[rows] = 0
@@ -201,6 +209,8 @@ class Streams:
         place = row // self.warps
         while b.settled[row] <= b.at[row] + 1:
             _compact(b, place * self.warps, self.warps)
+            if self._stand(place, row):
+                return True
             before = int(b.used[row, 0])
             self._run(self.placement.site_of[place])
             if int(b.used[row, 0]) == before:
@@ -217,27 +227,24 @@ class Streams:
         assert slot.recorder is not None
         arrays, recorder = slot.arrays, slot.recorder
         warp = row % self.warps
-        for group in range(32):
-            if not arrays.mask[warp, group] or arrays.state[warp, group] != GroupState.READY:
-                continue
-            pc = int(arrays.pc[warp, group])
-            if not recorder.timed[pc]:
-                return False
-            active = int(arrays.mask[warp, group])
-            executing, guard = active, int(self._program.code[pc, GUARD])
-            if guard >= 0:
-                word = int(arrays.blocks[warp, guard >> 1])
-                executing &= ~word if guard & 1 else word
-            used, counts = self.buffers.used[row].copy(), self.counts[pc].copy()
-            recorder.permits[warp] = 1
-            base = arrays.blocks[warp].ctypes.data
-            written = record(recorder, arrays, warp, pc, np.uint32(active), np.uint32(executing), base, slot.ctx.ctypes.data)
-            recorder.permits[warp] = 0
-            self.buffers.used[row], self.counts[pc] = used, counts  # it is written again when it executes
-            if written:
-                self.buffers.settled[row] = int(used[0]) + 1
-            return bool(written)
-        return False
+        group = self._next_group(slot, warp)
+        if group < 0 or not recorder.timed[arrays.pc[warp, group]]:
+            return False
+        pc = int(arrays.pc[warp, group])
+        active = int(arrays.mask[warp, group])
+        executing, guard = active, int(self._program.code[pc, GUARD])
+        if guard >= 0:
+            word = int(arrays.blocks[warp, guard >> 1])
+            executing &= ~word if guard & 1 else word
+        used, counts = self.buffers.used[row].copy(), self.counts[pc].copy()
+        recorder.permits[warp] = 1
+        base = arrays.blocks[warp].ctypes.data
+        written = record(recorder, arrays, warp, pc, np.uint32(active), np.uint32(executing), base, slot.ctx.ctypes.data)
+        recorder.permits[warp] = 0
+        self.buffers.used[row], self.counts[pc] = used, counts  # it is written again when it executes
+        if written:
+            self.buffers.settled[row] = int(used[0]) + 1
+        return bool(written)
 
     def tell_time(self, row: int, cycle: int) -> None:
         """Let a warp execute, in this cycle, the instruction that depends on time, and go on."""
@@ -247,8 +254,28 @@ class Streams:
         recorder = slot.recorder
         recorder.now[warp] = cycle, self._clock_ns(cycle)
         recorder.permits[warp] = 1
+        self._told[row] = True
+        turn = self._next_group(slot, warp)
         self._run(self.placement.site_of[place])
         recorder.permits[warp] = 0
+        recorder.last[warp] = turn  # and now another one, should there be several
+
+    @staticmethod
+    def _next_group(slot: CtaSlot, warp: int) -> int:
+        """The group of a warp whose turn it is; -1 if none is ready."""
+        assert slot.recorder is not None
+        mask, state, last = slot.arrays.mask[warp], slot.arrays.state[warp], int(slot.recorder.last[warp])
+        turns = ((last + step) & 31 for step in range(1, 33))
+        return next((group for group in turns if mask[group] and state[group] == GroupState.READY), -1)
+
+    def _all_told(self) -> bool:
+        """Whether no warp has anything to issue without having executed something that depends on time since the last round: if
+        any has, it may yet do what others wait for."""
+        b = self.buffers
+        if self.is_dry() or (~self._told & ((b.settled > b.at + 1) | (b.settled > b.used[:, 0]))).any():
+            return False
+        self._told[:] = False
+        return True
 
     def _settle(self, row: int) -> None:
         """Put new records in the order in which they issue; the start of a segment that the buffer's end cut off is kept for
@@ -277,7 +304,7 @@ class Streams:
             raise fault(stopped, status)
         for slot, place, count, settled in zip(cluster.slots, places, before, held, strict=True):
             if slot.instructions != count:  # not if all its warps only stand before the clock, or have full buffers
-                self._watch.ran(slot)
+                self._watch.ran(slot, self._all_told)
             self._settle_place(place, settled)
 
     def _settle_place(self, place: int, held: NDArray[np.int64]) -> None:

@@ -1,11 +1,14 @@
 """Finds kernels that spin for ever: threads that wait in loops for something no running thread will do.
 
-A *round* is over when every resident CTA has run since the last one. If after a round without any CTA coming or going,
-all their registers and memories and all of device memory are byte for byte what they were after an earlier one, nothing
-will ever change (Brent's cycle detection, as in :mod:`tcsim.execute.grid`).
+A *round* is over when every resident CTA has run since the last one, and no warp has anything left to issue that may change
+what the others see. If after a round without any CTA coming or going, all their registers and memories and all of device memory
+are byte for byte what they were after an earlier one, nothing will ever change (Brent's cycle detection, as in
+:mod:`tcsim.execute.grid`).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock
@@ -41,10 +44,11 @@ class SpinWatch:
         del self._resident[slot.number]
         self._forget()
 
-    def ran(self, slot: CtaSlot) -> None:
-        """A CTA has executed some instructions. Raises DeadlockError if all that are resident will spin for ever."""
+    def ran(self, slot: CtaSlot, is_round: Callable[[], bool]) -> None:
+        """A CTA has executed some instructions. ``is_round``: whether a round may be over if all have. Raises DeadlockError if
+        all that are resident will spin for ever."""
         self._ran.add(slot.number)
-        if len(self._ran) < len(self._resident):
+        if len(self._ran) < len(self._resident) or not is_round():
             return
         self._ran.clear()
         self._rounds += 1

@@ -35,6 +35,7 @@ from tcsim.timing.compiled.state import (
     E_RESULT,
     E_SOURCE,
     E_STAGE,
+    E_TIMED,
     E_UNIT,
     E_WRITE_COUNT,
     END,
@@ -115,6 +116,10 @@ def issue(c, w, now):
         advance(c, w, base)
     elif unit <= COPY:
         _access(c, w, sub, pc, e, pipe, now)
+        if e[E_TIMED]:
+            row(c, WARPS, w)[W_BASE] = base
+            row(c, SIGNALS, 0)[G_ROW] = w
+            return True
         advance(c, w, base)
     elif unit == COMMIT:
         take(c, sub, pipe, now, now, 1)
