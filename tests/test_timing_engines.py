@@ -164,7 +164,7 @@ def test_machine_code_takes_the_same_on_both_engines(body: str, grid: int, threa
 
 
 @pytest.mark.parametrize(
-    "name", ["block_scan", "gemm_f16_small", "producer_consumer", "bytecode", "block_pipeline", "tensor_multicast"]
+    "name", ["block_scan", "gemm_f16_small", "producer_consumer", "bytecode", "block_pipeline", "tensor_multicast", "locks"]
 )
 def test_recorded_kernels_take_the_same_on_both_engines(name: str, traces: Path) -> None:
     from tcsim.cli.launches import LaunchOptions, prepare
@@ -180,7 +180,8 @@ def test_recorded_kernels_take_the_same_on_both_engines(name: str, traces: Path)
     assert same(*found)
     if "machine code" in found[0].timed:
         recorded = launch.bundle.metrics["smsp__inst_executed.sum"].value
-        assert found[0].metrics["smsp__inst_executed.sum"] == pytest.approx(recorded, rel=0.005)
+        spins = name == "locks"  # how often, changes from run to run
+        assert found[0].metrics["smsp__inst_executed.sum"] == pytest.approx(recorded, rel=0.25 if spins else 0.005)
 
 
 def test_every_cycle_of_every_warp_has_one_reason_on_the_compiled_engine() -> None:
