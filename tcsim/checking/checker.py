@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.program import KIND, Kind
 from tcsim.checking.active import ACTIVE
 from tcsim.checking.confirm import Snapshot, depends_on_unwritten
+from tcsim.checking.divergence import passed_by
 from tcsim.checking.findings import Narrator
 from tcsim.checking.hooked import HookedProgram, hooked_program
+from tcsim.checking.layout import DIVERGENT_BARRIER, F_KIND, F_OTHER_PC, F_PC
 from tcsim.checking.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_PLACE, N_WORST
 from tcsim.checking.provenance import check_fragments
 from tcsim.checking.report import Access, CheckReport, Hazard, merged
@@ -98,16 +99,18 @@ class Checker:
                 return [Hazard("DEADLOCK", "", (), "", "", program.name, detail=str(problem))], 0
 
         narrator = Narrator(hooked, geometry, memory, order.warps)
-        talks = any(program.code[:, KIND] == Kind.HOST_CALL)  # a second launch would print again
         writable = None
         if hooked.written is not None:
             writable = [*writable_addresses(hooked.written, parameters, launch.loaded.symbols), geometry.workspace]
-        before = None if talks else Snapshot.of(memory, writable)
+        before = Snapshot.of(memory, writable)
         grid = GridTables(hooked, geometry, memory, writable)
         stopped, executed = watched(grid)
+        if grid.talked:
+            before = None  # a second launch would print again
         report = self.report
         report.launches += 1
-        hazards = merged([narrator.hazard(row) for row in grid.found] + stopped)
+        found = [row for row in grid.found if row[F_KIND] != DIVERGENT_BARRIER or _is_divergent(row, hooked)]
+        hazards = merged([narrator.hazard(row) for row in found] + stopped)
         unwritten = [hazard for hazard in hazards if hazard.kind == "UNINITIALISED"]
         if unwritten and before is not None and not stopped:
             if self.seed is not None:
@@ -152,6 +155,11 @@ def _of_fault(problem: KernelFault, hooked: HookedProgram) -> Hazard:
     )
     where = f"{problem.address:#x}" if problem.address is not None else ""
     return Hazard(problem.kind, where, (access,), "", "", program.name, detail=str(problem))
+
+
+def _is_divergent(row: NDArray[np.int64], hooked: HookedProgram) -> bool:
+    place = hooked.origin[int(row[F_OTHER_PC])]
+    return hooked.kernel is None or passed_by(hooked.kernel, int(row[F_PC]), place)
 
 
 def _notes(grid: GridTables, narrator: Narrator) -> list[str]:

@@ -17,6 +17,7 @@ from tcsim.errors import DeadlockError, KernelFault
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.grid import run_grid
+from tcsim.execute.hostcalls import HostCalls, HostFault
 from tcsim.memory import DeviceMemory
 
 __all__ = ["Snapshot", "depends_on_unwritten"]
@@ -57,10 +58,17 @@ class Snapshot:
         return all(np.array_equal(self._data(start), content) for start, content in self.kept.items())
 
 
+class _Silent(HostCalls):
+    def serve(self, warp: int, pc: int, lanes: int) -> None:
+        raise HostFault("CALL", "a call that the first launch did not make", 0)
+
+
 class _PoisonedSlot(CtaSlot):
     def __init__(self, *args: Any, pattern: int, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.pattern = pattern
+
+        self.host = _Silent(self)
 
     def start(self, number: int) -> None:
         super().start(number)

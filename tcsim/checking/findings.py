@@ -201,6 +201,15 @@ class Narrator:
         )
 
     def _inactive(self, row: list[int]) -> Hazard:
+        if row[F_EXTRA]:
+            return self._make(
+                "INACTIVE SOURCE",
+                f"lane {row[F_SIZE]}, member mask {row[F_ADDRESS] & 0xFFFF_FFFF:#010x}",
+                row,
+                (self._here(row, "read"),),
+                "no lane reads from one that the mask names; what is read from others is undefined (PTX ISA 9.7.9.6)",
+                "a mask that names the lanes read from, or another step or width",
+            )
         return self._make(
             "INACTIVE SOURCE",
             f"lane {row[F_SIZE]}, member mask {row[F_ADDRESS] & 0xFFFF_FFFF:#010x}",

@@ -32,7 +32,8 @@ __all__ = ["HookedProgram", "hooked_program"]
 class HookedProgram:
     """``loaded``: the program with its hooks; ``origin``: for each of its instructions the one it stands for; ``plan``: what
     is hooked and why; ``tracked``: registers that may be read before they are written; ``products``: registers of wgmma
-    that may be touched at the wrong time; ``written``: what the kernel can write, or None if that is not known."""
+    that may be touched at the wrong time; ``written``: what the kernel can write, or None if that is not known; ``kernel``:
+    with its virtual registers."""
 
     loaded: LoadedProgram
     origin: list[int]
@@ -40,6 +41,7 @@ class HookedProgram:
     tracked: Tracked
     products: ProductRegisters
     written: Written | None
+    kernel: Kernel | None
 
 
 _made: WeakKeyDictionary[LoadedProgram, dict[bool, HookedProgram]] = WeakKeyDictionary()
@@ -58,7 +60,7 @@ def hooked_program(loaded: LoadedProgram, lowered: Callable[[], Kernel] | None, 
         _watch(plan, products)
         hooked, origin = instrument(loaded, plan.hooks)
         made[numerics] = HookedProgram(
-            hooked, origin, plan, tracked, products, find_written(kernel) if kernel is not None else None
+            hooked, origin, plan, tracked, products, find_written(kernel) if kernel is not None else None, kernel
         )
     return made[numerics]
 

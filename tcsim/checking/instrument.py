@@ -3,11 +3,14 @@
 An instruction with hooks is replaced by a branch to a few instructions behind the end of the program: hooks, the instruction
 itself, hooks, and a branch back. So every index into the program stays what it was, and the executor runs it like any other:
 nothing is paid where nothing is hooked.
+
+Hooks before an instruction with a kernel of its own are one with it: no other thread may run between the look at what an atomic
+load will find and the load. The same goes for hooks behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -16,6 +19,7 @@ import numpy as np
 
 from isa.compiled import compiled_for_address
 from isa.program import COLUMNS, FUNCTION, GUARD, KIND, OPERANDS, TARGET, Kind, Program
+from tcsim.checking.fused import fused
 from tcsim.execute.interpreter import NativeProgram
 from tcsim.execute.loader import LoadedProgram
 
@@ -61,11 +65,17 @@ def instrument(loaded: LoadedProgram, hooks: Mapping[int, Hooks]) -> tuple[Loade
     for pc, around in sorted(hooks.items()):
         start = len(origin)
         guard = code[pc, GUARD]
-        added += [_hook_row(hook, pc, guard, pool) for hook in around.before]
-        added.append(code[pc].copy())
-        added += [_hook_row(hook, pc, guard, pool) for hook in around.after]
-        added.append(_branch(pc + 1))
-        origin += [pc] * (len(around.before) + len(around.after) + 2)
+        rows = [_hook_row(hook, pc, guard, pool) for hook in around.before if not hook.guarded]
+        before = [hook for hook in around.before if hook.guarded]
+        if code[pc, KIND] == Kind.KERNEL:
+            rows.append(_fused_row(code[pc], pc, before, around.after, pool))
+        else:
+            rows += [_hook_row(hook, pc, guard, pool) for hook in before]
+            rows.append(code[pc].copy())
+            rows += [_hook_row(hook, pc, guard, pool) for hook in around.after]
+        rows.append(_branch(pc + 1))
+        added += rows
+        origin += [pc] * len(rows)
         code[pc] = _branch(start)
     whole = np.ascontiguousarray(np.vstack([code, *added]) if added else code)
     operands = np.array(pool, np.int32)
@@ -79,6 +89,26 @@ def _hook_row(hook: Hook, pc: int, guard: Any, pool: list[int]) -> np.ndarray[An
     row[FUNCTION], row[KIND], row[OPERANDS] = hook_address(hook.function), Kind.KERNEL, 4 * len(pool)
     row[GUARD] = guard if hook.guarded else -1
     pool += [pc, *hook.row]
+    return row
+
+
+def _fused_row(
+    own: np.ndarray[Any, Any], pc: int, before: Sequence[Hook], after: Sequence[Hook], pool: list[int]
+) -> np.ndarray[Any, Any]:
+    """The row of an instruction and its hooks in one."""
+    rows = {}
+    for hook in (*before, *after):
+        rows[id(hook)] = len(pool)
+        pool += [pc, *hook.row]
+    row = own.copy()
+    row[FUNCTION], row[OPERANDS] = hook_address(fused), 4 * len(pool)
+    here = len(pool)
+    calls = [(hook_address(hook.function), rows[id(hook)]) for hook in before]
+    calls.append((int(own[FUNCTION]), int(own[OPERANDS]) // 4))
+    calls += [(hook_address(hook.function), rows[id(hook)]) for hook in after]
+    pool.append(len(calls))
+    for address, place in calls:
+        pool += [*np.array([address], np.int64).view(np.int32).tolist(), 4 * (place - here)]
     return row
 
 

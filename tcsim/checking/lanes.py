@@ -70,8 +70,17 @@ def _source(mode, lane, b, c):
     return source, source <= last
 
 
+@compiled
+def _lowest(lanes):
+    lane = 0
+    while not (lanes >> lane) & 1:
+        lane += 1
+    return lane
+
+
 def shuffle_after(base, lanes, place, ctx):
-    """Behind ``shfl.sync``: lanes that its mask names but that have exited, or never were, had nothing to give."""
+    """Behind ``shfl.sync``: lanes that its mask names but that have exited, or never were, had nothing to give. Nor have those
+    that it does not name; that is told where all lanes read so: sums over a part of a warp read past its end and drop it."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
     grid = as_i64(t[T_GRID])
     pc = np.int64(as_i32(place)[0])
@@ -79,11 +88,10 @@ def shuffle_after(base, lanes, place, ctx):
     operands = as_i32(grid[G_POOL] + meta[M_ROW])
     w = load_i64(ctx + 8 * WARP)
     live = as_u32(t[T_LIVE])[w]
-    if live == _FULL:
-        return np.int32(0)
     steps, clamps = as_u32(base + operands[meta[M_DATA]]), as_u32(base + operands[meta[M_GIVEN]])
     members = as_u32(base + meta[M_MEMBERS])
     me = t[T_CTA] * t[T_WARPS] + w
+    outside, within, example = np.int64(0), False, np.int64(0)
     for lane in range(32):
         if not (lanes >> np.uint32(lane)) & np.uint32(1):
             continue
@@ -93,6 +101,15 @@ def shuffle_after(base, lanes, place, ctx):
                 t, INACTIVE_SOURCE, 0, 0, np.int64(members[lane]), source, pc, me, np.int64(1) << lane, -1, me,
                 members[lane] & ~live, 0,
             )  # fmt: skip
+        if inside and source != lane:
+            if (members[lane] >> np.uint32(source)) & np.uint32(1):
+                within = True
+            else:
+                outside |= np.int64(1) << lane
+                example = source
+    if outside and not within:
+        mask = np.int64(members[_lowest(outside)])
+        report(t, INACTIVE_SOURCE, 0, 0, mask, example, pc, me, outside, -1, me, np.int64(1) << example, 1)
     return np.int32(0)
 
 

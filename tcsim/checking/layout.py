@@ -50,7 +50,8 @@ T_BULK_WAITED = 34  # uint32 [thread, 2, RING]: the stamps of those waits
 T_PRODUCT_OPEN, T_PRODUCT_DONE = 35, 36  # of wgmma, per warp: int64 [warp] open group, last group waited for
 T_PRODUCT_WAITED = 37  # uint32 [warp, RING]
 T_PRODUCT_REGISTERS = 38  # int64 [warp, watched register]: the group of the product that it is part of; or JUST_SET
-T_WORDS = 40
+T_GROUP_MASKS, T_GROUP_PLACES = 39, 40  # uint32, int32 [warp, 32], the executor's: lanes of a group, their instruction
+T_WORDS = 44
 
 JUST_SET = -1
 """In place of a group: an ordinary instruction has written the register since the last wgmma.fence."""
@@ -62,6 +63,7 @@ G_META, G_POOL, G_TILES = 5, 6, 7  # int32 [instruction, META_WORDS]; the operan
 G_RELEASED, G_ACQUIRED = 8, 9  # int64 [agent]: the last stamp that was released; the last release it has seen
 G_REGIONS, G_REGION_COUNT, G_GLOBAL_BITS = 10, 11, 12  # int64 [n, 4]: start, end, cells, host address; numbers
 G_NUMERICS = 13  # int64 [instruction, NUMERIC_WORDS]
+G_ARRIVES = 14  # number: 1 if the kernel arrives at barriers without waiting there
 G_WORDS = 16
 
 ONLY_READ = -1

@@ -219,9 +219,10 @@ def mbarrier_wait(base, lanes, place, ctx):
         phase = table[MB_PHASE] - 1
         if phase < 0:
             continue
-        waited = as_u32(t[T_MBARRIER_WAITED] + 8 * t[T_WARPS] * (RING * slot + phase % RING))
-        if waited[2 * w] == 0:
-            waited[2 * w], waited[2 * w + 1] = np.uint32(now(t)), same
+        for ended in range(max(np.int64(0), phase - RING + 2), phase + 1):
+            waited = as_u32(t[T_MBARRIER_WAITED] + 8 * t[T_WARPS] * (RING * slot + ended % RING))
+            if waited[2 * w] == 0:
+                waited[2 * w], waited[2 * w + 1] = np.uint32(now(t)), same
         if table[MB_EVEN + (phase & 1)] >= 0:
             _learn(t, w, same, _clocks(t, slot, phase))
     return np.int32(0)

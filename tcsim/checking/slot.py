@@ -30,6 +30,8 @@ from tcsim.checking.layout import (
     T_FLOOR,
     T_GATHERED,
     T_GRID,
+    T_GROUP_MASKS,
+    T_GROUP_PLACES,
     T_LANES,
     T_LIVE,
     T_LOCAL,
@@ -62,6 +64,7 @@ from tcsim.checking.numerics import KEPT
 from tcsim.checking.tables import GridTables, new_cells
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot, Geometry
+from tcsim.execute.hostcalls import HostCalls
 from tcsim.execute.state import BARRIERS
 
 __all__ = ["CheckedCluster", "CheckedSlot", "Order"]
@@ -93,12 +96,23 @@ _KEPT = (
 """What need not be emptied for the next CTA: other words say what of it means anything."""
 
 
+class _Listener(HostCalls):
+    """Serves calls, and remembers that there were any: a launch that prints cannot be repeated in silence."""
+
+    def serve(self, warp: int, pc: int, lanes: int) -> None:
+        """Serve a call."""
+        assert isinstance(self.slot, CheckedSlot)
+        self.slot.grid.talked = True
+        super().serve(warp, pc, lanes)
+
+
 class CheckedSlot(CtaSlot):
     """Runs CTAs of an instrumented program in a given order, and keeps what their threads know."""
 
     def __init__(self, *args: Any, grid: GridTables, order: Order, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.grid, self.order = grid, order
+        self.host = _Listener(self)
         self.peers = np.zeros(machine.MOST_CTAS, np.int64)
         warps, threads = self.geometry.warps, 32 * self.geometry.warps
         shared = len(self.shared)
@@ -140,6 +154,7 @@ class CheckedSlot(CtaSlot):
         self.state[T_SHARED_BITS], self.state[T_SHARED_SIZE] = grid.plan.shared_bits, int(self.ctx[machine.SHARED_SIZE])
         self.state[T_LOCAL_SIZE] = local
         self.state[T_LIVE] = self.arrays.live.ctypes.data
+        self.state[T_GROUP_MASKS], self.state[T_GROUP_PLACES] = self.arrays.mask.ctypes.data, self.arrays.pc.ctypes.data
         self.state[T_RANK] = self.rank
         self.state[T_PEERS] = self.peers.ctypes.data
         self.ctx[CHECKER] = self.state.ctypes.data

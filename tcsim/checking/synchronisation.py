@@ -18,6 +18,7 @@ from tcsim.checking.layout import (
     CHECKER,
     DIVERGENT_BARRIER,
     G_ACQUIRED,
+    G_ARRIVES,
     G_META,
     G_POOL,
     M_MEMBERS,
@@ -38,6 +39,8 @@ from tcsim.checking.layout import (
     T_FLOOR,
     T_GATHERED,
     T_GRID,
+    T_GROUP_MASKS,
+    T_GROUP_PLACES,
     T_LANES,
     T_LIVE,
     T_MY_PHASE,
@@ -101,6 +104,12 @@ def _gathered(t, number, phase):
 
 
 @compiled
+def _is_exact(t, needed):
+    """Whether what each thread knew when it arrived counts. If all threads wait, it is what they know when the barrier opens."""
+    return needed != 0 or as_i64(t[T_GRID])[G_ARRIVES] != 0
+
+
+@compiled
 def _open(t, number):
     """A barrier opens: what was known before it is known to all it let through."""
     warps = t[T_WARPS]
@@ -110,7 +119,7 @@ def _open(t, number):
     for v in range(warps):
         arrived[v] = np.uint32(0)
     stamp = advance(t)
-    if as_i64(t[T_NEEDED])[number] == 0:
+    if not _is_exact(t, as_i64(t[T_NEEDED])[number]):
         t[T_FLOOR] = stamp
         acquired = as_i64(as_i64(t[T_GRID])[G_ACQUIRED])
         first = t[T_CTA] * warps
@@ -162,6 +171,18 @@ def gather(t, w, lanes, clocks):
     clocks[32 * warps] = max(clocks[32 * warps], np.uint32(mine))
 
 
+@compiled
+def _others(t, w, lanes, missing, pc, number):
+    """Note where the other lanes of a warp are; whether that is wrong is found out later (:mod:`tcsim.checking.divergence`)."""
+    me = t[T_CTA] * t[T_WARPS] + w
+    masks, places = as_u32(t[T_GROUP_MASKS] + 128 * w), as_i32(t[T_GROUP_PLACES] + 128 * w)
+    for group in range(32):
+        apart = masks[group] & missing
+        if apart:
+            place = pc + 1 if masks[group] & lanes else np.int64(places[group])
+            report(t, DIVERGENT_BARRIER, 0, 0, number, 0, pc, me, lanes, place, me, apart, 0)
+
+
 def barrier_before(base, lanes, place, ctx):
     """Threads are about to arrive at a CTA barrier."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
@@ -173,14 +194,13 @@ def barrier_before(base, lanes, place, ctx):
     meta = as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)
     live = as_u32(t[T_LIVE])[w]
     if meta[M_STRONG] and lanes != live:
-        me = t[T_CTA] * t[T_WARPS] + w
-        report(t, DIVERGENT_BARRIER, 0, 0, number, 0, pc, me, lanes, -1, me, live & ~lanes, 0)
+        _others(t, w, lanes, live & ~lanes, pc, number)
     arrived = as_u32(t[T_ARRIVED] + 4 * t[T_WARPS] * number)
     if arrived[w] & lanes:
         _open(t, number)
     as_i64(t[T_NEEDED])[number] = needed
     as_i64(t[T_MY_PHASE] + 8 * t[T_WARPS] * number)[w] = as_i64(t[T_PHASE])[number]
-    if needed != 0:
+    if _is_exact(t, needed):
         gather(t, w, lanes, as_u32(_gathered(t, number, as_i64(t[T_PHASE])[number])))
         advance(t)  # what comes behind bar.arrive is not handed on
     arrived[w] |= lanes
@@ -198,7 +218,7 @@ def barrier_after(base, lanes, place, ctx):
     phase = as_i64(t[T_MY_PHASE] + 8 * t[T_WARPS] * number)[w]
     if as_i64(t[T_PHASE])[number] == phase:
         _open(t, number)
-    if needed == 0:
+    if not _is_exact(t, needed):
         return np.int32(0)
     warps = t[T_WARPS]
     clocks = as_u32(_gathered(t, number, phase))

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.program import KIND, Kind
 from tcsim.checking.hooked import HookedProgram
 from tcsim.checking.layout import (
     CELL_WORDS,
     FINDING_WORDS,
     G_ACQUIRED,
+    G_ARRIVES,
     G_CAPACITY,
     G_FINDINGS,
     G_FOUND,
@@ -61,12 +63,14 @@ class GridTables:
         self.released, self.acquired = np.zeros(agents, np.int64), np.zeros(agents, np.int64)
         self.pool = pool
         self.left_out: list[int] = []
+        self.talked = False  # whether a thread has called a function of the host, such as printf
         self.cells: list[NDArray[np.uint32]] = []
         self.regions = self._regions(memory, writable)
         self.table = np.zeros(G_WORDS, np.int64)
         table = self.table
         table[G_SEQUENCE], table[G_CAPACITY], table[G_GLOBAL_BITS] = 1, CAPACITY, plan.global_bits
         table[G_REGION_COUNT] = len(self.regions)
+        table[G_ARRIVES] = int((self.program.code[:, KIND] == Kind.BARRIER_ARRIVE).any())
         for word, array in (
             (G_FINDINGS, self.findings),
             (G_META, plan.meta),
