@@ -105,7 +105,7 @@ def _gathered(t, number, phase):
 
 @compiled
 def _is_exact(t, needed):
-    """Whether what each thread knew when it arrived counts. If all threads wait, it is what they know when the barrier opens."""
+    """Whether what each thread knew when it arrived counts: if all wait, it is what they know when the barrier opens."""
     return needed != 0 or as_i64(t[T_GRID])[G_ARRIVES] != 0
 
 
