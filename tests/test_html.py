@@ -65,7 +65,8 @@ def page(observed: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("ld.global.v4.f32", "global", 16), ("st.shared.u8", "shared", 1), ("ld.shared::cluster.u32", "shared", 4),
         ("ld.f64", "generic", 8), ("LDG.E.128", "global", 16), ("STS.U16", "shared", 2), ("LDS", "shared", 4),
-        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "shared", 0), ("add.f32", "", 0),
+        ("ldmatrix.sync.aligned.m8n8.x4.shared.b16", "shared", 0), ("add.f32", "", 0), ("REDG.E.ADD.STRONG.GPU", "global", 4),
+        ("atom.global.add.noftz.bf16x2", "global", 4), ("red.global.add.f64", "global", 8), ("atom.shared.add.u32", "", 4),
     ],
 )  # fmt: skip
 def test_widths(opcode: str, space: str, width: int) -> None:
@@ -96,7 +97,7 @@ def test_work_of_opcodes() -> None:
         assert operations(opcode, 1, 32) == ("", 0)
     assert ideal_wavefronts("ld.shared.f32", 10, 320) == 10 and ideal_wavefronts("ld.shared.v4.f32", 10, 320) == 40
     assert ideal_wavefronts("ldmatrix.sync.aligned.m8n8.x4.shared.b16", 10, 320) == 40
-    assert ideal_wavefronts("ld.global.f32", 10, 320) == 0
+    assert ideal_wavefronts("ld.global.f32", 10, 320) == 0 and ideal_wavefronts("LDGSTS.E.BYPASS.128", 10, 320) == 40
 
 
 # ------------------------------------------------------------------------------------------------------------ source view

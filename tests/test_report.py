@@ -96,6 +96,16 @@ def test_derived_metrics_follow_from_their_parts_and_are_never_made_up() -> None
     assert with_derived({}) == {}
 
 
+def test_waiting_for_an_mbarrier_is_called_that() -> None:
+    wait = instruction(1, "SYNCS.PHASECHK.TRANS64.TRYWAIT", stalls={"selected": 64})
+    branch = instruction(2, "BRA", stalls={"selected": 64, "short_scoreboard": 3200})
+    stalls = {"selected": 640, "short_scoreboard": 3200}
+    (said,) = (a for a in advise(made(instructions=(wait, branch), stalls=stalls)) if a.rule == "CPIStall")
+    assert "waits for an mbarrier" in said.text and "more stages" in said.text
+    (other,) = (a for a in advise(made(instructions=(branch,), stalls=stalls)) if a.rule == "CPIStall")
+    assert "waits for shared memory" in other.text
+
+
 def test_every_stall_reason_is_explained() -> None:
     assert set(STALL_ADVICE) <= set(STALL_REASONS)
     rare = {"selected", "imc_miss", "sleeping", "dispatch_stall"}

@@ -93,11 +93,24 @@ class _Profile:
         """The share of resident warp-cycles spent in some states."""
         return sum(self.profile.stalls.get(reason, 0) for reason in reasons) / max(1, self.profile.warp_cycles)
 
+    def waits_for_mbarrier(self, reason: str) -> bool:
+        """Whether the instruction with most cycles of a stall reason tries an mbarrier, or branches on the answer."""
+        rows = self.profile.instructions
+        at = max(range(len(rows)), key=lambda n: rows[n].stalls.get(reason, 0))
+        near = rows[max(0, at - 16) : at] if rows[at].opcode.upper().startswith("BRA") else rows[at : at + 1]
+        return any("TRYWAIT" in each.opcode or "try_wait" in each.opcode for each in near)
+
     def hottest(self, key: Callable[[InstructionProfile], int]) -> str:
         """Where the instruction with the largest ``key`` is."""
         worst = max(self.profile.instructions, key=key)
         cuda = f"{worst.file.rsplit('/', 1)[-1]}:{worst.line}  " if worst.file else ""
         return f"{worst.opcode} at {cuda}ptx:{worst.ptx_line}"
+
+
+_MBARRIER = (
+    "waits for an mbarrier, that is for what another warp or a copy does",
+    "more stages between producers and consumers, copies that start earlier, or less work between them",
+)
 
 
 def _bottleneck(p: _Profile) -> Iterator[Advice]:
@@ -225,6 +238,8 @@ def _stalls(p: _Profile) -> Iterator[Advice]:
         return
     what, help_ = STALL_ADVICE[worst]
     place = p.hottest(lambda i: i.stalls.get(worst, 0))
+    if p.waits_for_mbarrier(worst):
+        what, help_ = _MBARRIER
     yield Advice(
         "CPIStall",
         "WarpStateStats",

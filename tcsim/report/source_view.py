@@ -67,7 +67,7 @@ class Line:
                 self.stalls[reason] = self.stalls.get(reason, 0) + cycles
         self.sectors += i.sectors
         self.wavefronts += i.wavefronts
-        if i.sectors and space_of(i.opcode) in ("global", "local"):
+        if i.sectors and space_of(i.opcode):
             self.ideal_sectors += -(-i.threads * access_bytes(i.opcode) // 32)
         if i.wavefronts:
             self.ideal_wavefronts += ideal_wavefronts(i.opcode, i.executed, i.threads)
