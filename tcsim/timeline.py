@@ -14,6 +14,7 @@ from tcsim.errors import TcsimError
 from tcsim.timing.observer import SilentObserver
 
 if TYPE_CHECKING:
+    from isa.program import Program
     from tcsim.profile import LaunchProfile
     from tcsim.timing.observer import Place
 
@@ -56,13 +57,15 @@ class _Access(NamedTuple):
 
 class Timeline(SilentObserver):
     """Keeps what happens on SM ``sm`` (None: all), to CTAs ``ctas`` (None: all), in cycles ``cycles`` (first, end).
-    ``dropped`` counts events for which there was no room."""
+    ``dropped`` counts events for which there was no room. ``program``: what runs, if known; then arrows lead from each load to
+    the first instruction that reads what it loads, else, as of copies, to the stalls that end with them."""
 
     def __init__(
         self, *, sm: int | None = 0, ctas: Collection[int] | None = None, cycles: tuple[int, int] | None = None
     ) -> None:
         self.sm, self.ctas, self.cycles = sm, ctas, cycles
         self.dropped = 0
+        self.program: Program | None = None
         self._issues: list[tuple[int, Place, int]] = []
         self._stalls: list[tuple[int, int, Place, int, str]] = []
         self._accesses: list[_Access] = []
@@ -115,6 +118,7 @@ class Timeline(SilentObserver):
     def tracks(self, profile: LaunchProfile) -> list[Track]:
         """The timeline of the launch that was observed, whose profile tells the instructions' names."""
         names = {i.pc: i.opcode for i in profile.instructions}
+        uses = self._first_uses()
         takes = {i.pc: (i.pipe, max(1, round(i.interval))) for i in profile.instructions if i.pipe}
         out: list[Track] = []
         for sm in sorted({place.sm for _, place, _ in self._issues} | {sm for sm, _ in self._ctas}):
@@ -122,8 +126,28 @@ class Timeline(SilentObserver):
             out.append(self._barrier_track(sm))
             parts = sorted({place.sub_partition for _, place, _ in self._issues if place.sm == sm})
             for part in parts:
-                out += self._part_tracks(sm, part, names, takes)
-        return [track for track in out if track.slices]
+                out += self._part_tracks(sm, part, names, takes, uses)
+        return _paired([track for track in out if track.slices])
+
+    def _first_uses(self) -> dict[tuple[Place, int], int]:
+        """By place and cycle of a load: when its warp first issued an instruction that reads what it loads."""
+        if self.program is None:
+            return {}
+        reads, writes = self.program.reads, self.program.writes
+        loads = {(each.place, each.start) for each in self._accesses}
+        waiting: dict[Place, dict[int, int]] = {}  # of a warp: place of a register to the cycle of its load
+        found: dict[tuple[Place, int], int] = {}
+        for cycle, place, pc in sorted(self._issues):
+            mine = waiting.setdefault(place, {})
+            for register in reads[pc]:
+                load = mine.pop(register, -1)
+                if load >= 0:
+                    found.setdefault((place, load), cycle)
+            for register in writes[pc]:
+                mine.pop(register, None)
+                if (place, cycle) in loads:
+                    mine[register] = cycle
+        return found
 
     def _cta_tracks(self, sm: int) -> Iterator[Track]:
         slots: list[Track] = []
@@ -141,7 +165,12 @@ class Timeline(SilentObserver):
         return Track(f"SM {sm}", "barriers", [Slice(cycle, cycle, f"barrier of CTA {cta} opens") for cycle, cta in opened])
 
     def _part_tracks(
-        self, sm: int, part: int, names: dict[int, str], takes: dict[int, tuple[str, int]]
+        self,
+        sm: int,
+        part: int,
+        names: dict[int, str],
+        takes: dict[int, tuple[str, int]],
+        uses: dict[tuple[Place, int], int],
     ) -> Iterator[Track]:
         group = f"SM {sm} sub-partition {part}"
 
@@ -165,9 +194,15 @@ class Timeline(SilentObserver):
         copies: list[Track] = []
         ends = {(place, end) for _, end, place, _, reason in self._stalls if reason in _WAITS_FOR_DATA}
         sources: dict[tuple[Place, int], int] = {}
+        users: dict[tuple[Place, int], int] = {}
         for number, each in enumerate(sorted(a for a in self._accesses if here(a.place)), 1):
             name = names.get(each.pc, f"pc {each.pc}")
-            flow = sources.setdefault((each.place, each.ready), number) if (each.place, each.ready) in ends else 0
+            use = uses.get((each.place, each.start))
+            flow = 0
+            if use is not None:
+                flow = users.setdefault((each.place, use), number)
+            elif (each.place, each.ready) in ends and (self.program is None or not self.program.writes[each.pc]):
+                flow = sources.setdefault((each.place, each.ready), number)
             detail = f"{each.sectors} sectors" if each.sectors else f"{each.wavefronts} wavefronts"
             event = Slice(each.start, each.ready, f"{name}  {detail}", each.pc, flow)
             is_copy = name.startswith(("cp.async", "LDGSTS", "UBLKCP", "UTMALDG"))
@@ -175,11 +210,16 @@ class Timeline(SilentObserver):
             if each.wavefronts:
                 port.slices.append(Slice(each.start, each.start + each.wavefronts, name, each.pc))
         yield _disjoint(port)
-        yield from self._warp_tracks(group, here, names, sources)
+        yield from self._warp_tracks(group, here, names, sources, users)
         yield from (*memory, *copies)
 
     def _warp_tracks(
-        self, group: str, here: Callable[[Place], bool], names: dict[int, str], sources: dict[tuple[Place, int], int]
+        self,
+        group: str,
+        here: Callable[[Place], bool],
+        names: dict[int, str],
+        sources: dict[tuple[Place, int], int],
+        users: dict[tuple[Place, int], int],
     ) -> Iterator[Track]:
         warps: dict[tuple[int, int], Track] = {}
 
@@ -195,7 +235,7 @@ class Timeline(SilentObserver):
                 track(place).slices.append(Slice(start, end, reason, pc, flow))
         for cycle, place, pc in self._issues:
             if here(place):
-                track(place).slices.append(Slice(cycle, cycle + 1, names.get(pc, f"pc {pc}"), pc))
+                track(place).slices.append(Slice(cycle, cycle + 1, names.get(pc, f"pc {pc}"), pc, users.get((place, cycle), 0)))
         for cycle, place in self._barriers:
             if here(place):
                 track(place).slices.append(Slice(cycle, cycle, "barrier opens"))
@@ -217,6 +257,17 @@ class Timeline(SilentObserver):
         tracks = self.tracks(profile)
         write_tracks(path, f"{profile.name} on {profile.device_name}, 1 ns = 1 SM cycle", tracks)
         return sum(len(track.slices) for track in tracks)
+
+
+def _paired(tracks: list[Track]) -> list[Track]:
+    """The tracks, without arrows of which one end is outside the window or was cut away."""
+    ends: dict[bool, set[tuple[str, int]]] = {False: set(), True: set()}
+    for track in tracks:
+        ends[track.name.startswith("CTA ")] |= {(track.group, one.flow) for one in track.slices if one.flow}
+    kept = ends[False] & ends[True]
+    for track in tracks:
+        track.slices = [one if (track.group, one.flow) in kept else one._replace(flow=0) for one in track.slices]
+    return tracks
 
 
 def _execute(slots: list[Track], group: str, pipe: str, event: Slice) -> None:

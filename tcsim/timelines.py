@@ -41,6 +41,7 @@ class Timelines(Profiler):
     ) -> int:
         """Run a launch in time, watched by a timeline of its own."""
         seen = Timeline(sm=self._sm, ctas=self._ctas, cycles=self._cycles)
+        seen.program = launch.loaded.program
         self._observers = (seen,)
         executed = super().run(launch, geometry, parameters, residency, progress)
         self._kept[id(self.launches[-1])] = seen

@@ -13,11 +13,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import tcsim
+from isa.program import Program
 from tcsim.cli import main
 from tcsim.errors import TcsimError
 from tcsim.lanes.bank_picture import access_svg
@@ -205,6 +207,23 @@ def test_pipes_execute_one_instruction_after_another() -> None:
     assert [(s.start, s.end) for s in tracks["tensor core"].slices] == [(10, 74), (74, 138), (138, 202)]
     assert [s.start for s in tracks["issue"].slices] == [10, 12, 100]
     assert [s.name for s in tracks["barriers"].slices] == ["barrier of CTA 3 opens"]
+
+
+def test_arrows_lead_from_loads_to_their_first_use() -> None:
+    """Also where no warp waited; not to a register that was written again, nor out of the window."""
+    from tcsim.timing.observer import Place
+
+    timeline, place = Timeline(), Place(0, 0, 0, 0)
+    registers = [((), (1,)), ((), (2,)), ((), (2,)), ((1, 2), (3,)), ((1,), ()), ((), (4,))]  # read and written by pc
+    timeline.program = cast(Program, SimpleNamespace(reads=[r for r, _ in registers], writes=[w for _, w in registers]))
+    for pc, cycle in enumerate((10, 20, 30, 60, 70, 80)):
+        timeline.issue(cycle, place, pc)
+        if pc in (0, 1, 5):
+            timeline.access(cycle, place, pc, (1,), 0, cycle + 40)
+    tracks = timeline.tracks(made())
+    arrows = {(s.start, s.flow) for track in tracks if track.name.startswith("memory") for s in track.slices if s.flow}
+    users = {(s.start, s.flow) for track in tracks if track.name.startswith("CTA 0 warp") for s in track.slices if s.flow}
+    assert arrows == {(10, 1)} and users == {(60, 1)}
 
 
 def test_perfetto_file(observed: Any, tmp_path: Path) -> None:
