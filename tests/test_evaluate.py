@@ -24,6 +24,8 @@ from tcsim.errors import TcsimError
         ("shf.l.wrap.b32", ("0x80000000", 1, 33), 3),
         ("setp.lt.f32", (1, "0x7fc00000"), False),
         ("selp.b32", (1, 2, True), 1),
+        ("fma.rn.oob.f16", (1, "0xfff7", 2), np.float16(0)),  # the NaN of data out of bounds makes the result zero
+        ("addc.sat.s32", ("0x7fffffff", 3), 0x7FFFFFFF),
         ("min.f64", (-0.0, 0.0), np.float64(-0.0)),
         ("cvt.rn.bf16.f32", (1.00390625,), ml_dtypes.bfloat16(1)),
     ],

@@ -26,9 +26,9 @@ SCALAR_CHAPTERS = (
 """The modules of :mod:`isa.instructions` whose instructions compute a lane's result from that lane's operands alone."""
 
 
-def scalar_instructions() -> list[Instruction]:
-    """Every instruction registered in a module of :data:`SCALAR_CHAPTERS`."""
-    modules = {f"isa.instructions.{chapter}" for chapter in SCALAR_CHAPTERS}
+def scalar_instructions(*further: str) -> list[Instruction]:
+    """Every instruction registered in a module of :data:`SCALAR_CHAPTERS`, or of these further ones."""
+    modules = {f"isa.instructions.{chapter}" for chapter in (*SCALAR_CHAPTERS, *further)}
     return [entry for entry in all_instructions() if entry.function and entry.function.__module__ in modules]
 
 

@@ -116,11 +116,11 @@ def _form(opcode: str, count: int, device: str, sm: int) -> Form:
     found, reason = find(opcode)
     if not found:
         raise TcsimError(f"{opcode}: {reason}")
-    entries = {id(entry) for entry in scalar_instructions()}
+    entries = {id(entry) for entry in scalar_instructions("oob", "beyond")}
     scalar = [f for f in found if id(f.instruction) in entries and not any(o.is_vector for o in f.sources)]
     if not scalar:
         raise TcsimError(
-            f"{opcode} does more than compute a number from numbers; run it in a kernel (matrix instructions: tcsim.explain, "
+            f"{opcode} cannot be run by itself, on numbers alone: run it in a kernel (matrix instructions: tcsim.explain, "
             "tcsim.matmul)"
         )
     here = [f for f in scalar if _has(f, sm)]
