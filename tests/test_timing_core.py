@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from timing_support import H200, Timed, apart, changed, empty_memory
+from timing_support import H200, IN_STEP, Timed, apart, changed, empty_memory
 
 import tcsim
 from tcsim.profile import STALL_REASONS
@@ -71,15 +71,15 @@ def test_warps_of_a_sub_partition_share_its_pipe() -> None:
     timed = Timed(body, threads=32 * 5)
     cycles = sorted(timed.cycles("ex2", 0) + timed.cycles("ex2", 4))
     assert cycles[-1] - cycles[0] == 8 * 19
-    assert timed.profile.stalls["math_pipe_throttle"] > 8 * 9
+    assert timed.profile.stalls["mio_throttle"] > 8 * 9
 
 
-@pytest.mark.parametrize(("order", "first"), [("youngest", 8), ("oldest", 4)])
-def test_the_scheduler_is_greedy_then_takes_the_youngest(order: str, first: int) -> None:
+@pytest.mark.parametrize(("order", "first"), [("youngest", 8), ("oldest", 4), ("least_recent", 4)])
+def test_the_scheduler_is_greedy_then_takes_its_order(order: str, first: int) -> None:
     """Warps 0, 4 and 8 share a sub-partition and have independent work: one runs until it stalls, then ``order``
     decides.
     """
-    timing = changed(H200, "scheduler", order=order)
+    timing = changed(IN_STEP, "scheduler", order=order)
     timed = Timed(lines("fma.rn.f32 %f{next}, %f0, %f0, %f0;"), threads=32 * 9, timing=timing)
     issued = [
         (cycle, place.warp)

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kernels import kernel
-from timing_support import H200, Timed, apart, changed
+from timing_support import H200, IN_STEP, Timed, apart, changed
 
 import tcsim
 from tcsim.arch import find_arch
 from tcsim.errors import DeadlockError, DeviceError, KernelFault
 from tcsim.timing.stream import records_per_warp
+from tcsim.timing.units import cycles_of_ns
 
 SMS = find_arch("h200").limits.sms
 WORK = "\n".join("fma.rn.f32 %f1, %f1, %f2, %f3;" for _ in range(50))
@@ -30,14 +31,21 @@ def test_dispatch_takes_its_interval_and_a_launch_its_overhead() -> None:
     costs = H200.chip.launch
     timed = Timed(WORK, grid=100)
     starts = sorted((cta, cycle) for kind, cycle, _, cta in timed.log.tasks if kind == "start")
-    assert starts[0][1] == costs.overhead + costs.cta
+    assert starts[0][1] == cycles_of_ns(costs.overhead_ns, H200.clocks.sm_hz) + costs.cta
     assert starts[99][1] - starts[0][1] == pytest.approx(99 * costs.dispatch_interval, abs=1)
+
+
+def test_an_sm_takes_ctas_one_after_another() -> None:
+    costs = H200.chip.launch
+    timed = Timed(WORK, grid=2 * SMS, threads=64)
+    starts = sorted(cycle for kind, cycle, sm, _ in timed.log.tasks if kind == "start" and sm == 0)
+    assert starts[1] - starts[0] == max(costs.sm_interval + 2, round(SMS * costs.dispatch_interval))
 
 
 def test_more_ctas_than_fit_come_in_waves() -> None:
     """One CTA an SM by its shared memory: twice the CTAs take twice the time, and never overlap on an SM."""
-    timing = changed(H200, "launch", overhead=0, dispatch_interval=0.001, cta=0)
-    timing = changed(timing, "instruction_cache", miss_ns=0.0, constant_miss_ns=0.0)
+    timing = changed(IN_STEP, "launch", overhead_ns=0.0, dispatch_interval=0.001, retire_interval=0.001, cta=0)
+    timing = changed(timing, "instruction_cache", miss_ns=0.0, shared_ns=0.0, constant_miss_ns=0.0, shared_constant_ns=0.0)
     spans = []
     for waves in (1, 2):
         timed = Timed(WORK, grid=waves * SMS, shared_mem=120 * 1024, timing=timing)

@@ -103,7 +103,7 @@ def test_near_and_far_partitions_differ() -> None:
     loads = "\n".join(f"ld.global.cg.u32 %r1, [pin+{128 * i}]; min.u32 %r2, %r1, 0;" + apart("") for i in range(60))
     timed = Timed(loads, data=data)
     metrics = timed.profile.metrics
-    assert 20 <= metrics["lts__t_sectors_srcunit_ltcfabric.sum"] <= 40
+    assert 40 <= metrics["lts__t_sectors_srcunit_ltcfabric.sum"] - CHIP.launch.fabric_sectors <= 80  # fills: two of a line
     waits = [ready - cycle for cycle, _, pc, sectors, _, ready in timed.log.accesses if len(sectors) == 1][1:60]
     assert max(waits) - min(waits) >= FAR
 

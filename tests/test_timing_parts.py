@@ -14,7 +14,7 @@ from timing_support import H200
 
 from tcsim.arch import find_arch
 from tcsim.arch.timing_spec import L1 as L1Spec
-from tcsim.arch.timing_spec import L2Capacity, LaunchCosts
+from tcsim.arch.timing_spec import L2Capacity
 from tcsim.errors import DeviceError
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.arrays import ArrayTable
@@ -30,6 +30,7 @@ from tcsim.timing.hierarchy import (
     new_hierarchy,
     serve,
 )
+from tcsim.timing.instruction_cache import fetch
 from tcsim.timing.l2 import _home, l2_read, l2_write
 from tcsim.timing.lru import LRU_ARRAYS, find, new_lru, put, touch
 from tcsim.timing.lsu import atomic_part, load_part, store_part
@@ -182,6 +183,7 @@ def test_far_lines_are_copied_to_the_near_partition_until_someone_stores() -> No
     h = cold()
     line = next(lines_at_home(h, 1))
     read(h, line, 15, 0, FAR)
+    read(h, next(lines_at_home(h, 0)), 15, 0)  # translates addresses
     first, again = read(h, line, 15, 100_000), read(h, line, 15, 200_000)
     assert first - again == pytest.approx(cycles_of_ns(H200.chip.l2.far_ns, HZ), abs=4)
     assert h.totals[FABRIC_SECTORS] == 4
@@ -274,13 +276,30 @@ def test_the_carve_out_is_the_smallest_that_holds_the_ctas() -> None:
         carve_out(H200.chip.l1, limits, 120 * 1024, 2)
 
 
-def test_the_first_touch_of_a_page_is_paid_once() -> None:
+def test_an_sm_waits_for_translation_once() -> None:
     h = cold()
-    walk = cycles_of_ns(H200.chip.translation.first_touch_ns, HZ)
-    assert translation_wait(h.address, 5, 100) == walk
-    assert translation_wait(h.address, 6, 150) == walk - 50  # waits for the same walk
-    assert translation_wait(h.address, 5, 100 + walk) == 0
-    assert translation_wait(h.address, 5 + (2 << 20) // 128, 1000) == walk
+    first = cycles_of_ns(H200.chip.translation.first_touch_ns, HZ)
+    assert translation_wait(h.address, 5, 100) == first
+    assert translation_wait(h.address, 5, 150) == first - 50
+    assert translation_wait(h.address, 5, 100 + first) == 0
+    assert translation_wait(h.address, 6, 1000) == first
+
+
+def test_code_comes_in_blocks_that_are_fetched_ahead_and_replaced() -> None:
+    h = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 2, blocks=200)
+    spec = H200.chip.instruction_cache
+    miss = cycles_of_ns(spec.miss_ns + spec.shared_ns, HZ)
+    ahead, apart = cycles_of_ns(spec.ahead_miss_ns, HZ), cycles_of_ns(spec.block_ns, HZ)
+    assert fetch(h.address, 0, 0, 100) == 100 + miss
+    # Asked for with the first one: none sooner than it takes, then one after another.
+    assert [fetch(h.address, 0, n, 5000) for n in (1, 2)] == [
+        max(100 + miss + apart, 100 + ahead),
+        max(100 + miss + apart, 100 + ahead) + apart,
+    ]
+    assert fetch(h.address, 1, 0, 200) == 200 + miss  # the other SM has a cache of its own
+    for block in range(spec.blocks + 8):
+        fetch(h.address, 0, block, 10_000 + 1000 * block)
+    assert fetch(h.address, 0, 0, 500_000) == 500_000 + miss  # used least recently
 
 
 def test_cp_async_groups_land_in_order() -> None:
@@ -297,17 +316,25 @@ def test_cp_async_groups_land_in_order() -> None:
     assert warp.copies_done(ALL_COPIES) == 900
 
 
+COSTS = msgspec.structs.replace(
+    H200.chip.launch, overhead_ns=10e9 / HZ, dispatch_interval=2.0, sm_interval=8, warp_interval=3, retire_interval=3.0
+)
+
+
 def test_ctas_go_to_the_sms_in_turn_then_where_one_ends() -> None:
-    costs = LaunchCosts(overhead=10, dispatch_interval=2.0, cta=5, dram_bytes=0, l2_sectors=0, source="test")
     ended = []
-    distributor = WorkDistributor(costs, 7, 4, progress=lambda done, total: ended.append((done, total)))
-    assert list(distributor.first_wave()) == [(0, 0, 10), (1, 1, 12), (2, 2, 14), (3, 3, 16)]
-    assert Placement(2, (), 2, 1, 7).sites == [(0,), (2,), (1,), (3,)]
-    assert distributor.replace(100) == (4, 100)
-    assert distributor.replace(100) == (5, 102)
-    assert distributor.replace(500) == (6, 500)
+    placement = Placement(2, (), 2, 1, 7)
+    distributor = WorkDistributor(COSTS, 7, placement, 4, 2, HZ, progress=lambda done, total: ended.append((done, total)))
+    # The chip sends one every two cycles, an SM takes one every twelve.
+    assert list(distributor.first_wave()) == [(0, 0, 10), (1, 1, 12), (2, 2, 22), (3, 3, 22)]
+    assert placement.sites == [(0,), (2,), (1,), (3,)]
+    assert distributor.replace(100) == (4, 103)
+    assert distributor.replace(100) == (5, 106)
+    assert distributor.replace(500) == (6, 503)
     assert distributor.replace(501) is None
     assert ended == [(1, 7), (2, 7), (3, 7), (4, 7)]
+    assert distributor.retired == 506
+    assert Placement(8, (), 2, 1, 3).sites == [(0,), (2,), (4,)]  # one SM of each TPC
 
 
 def test_clusters_go_to_gpcs_in_turn_and_leave_no_cta_behind() -> None:
@@ -319,9 +346,9 @@ def test_clusters_go_to_gpcs_in_turn_and_leave_no_cta_behind() -> None:
     assert sites[4][:2] == [(14, 15, 30, 31), (0, 1, 16, 17)]
     placement = Placement(132, gpcs, 2, 8, 3)
     assert len(placement.sites) == 3 and [placement.rank_of[place] for place in placement.sites[1]] == list(range(8))
-    costs = LaunchCosts(overhead=10, dispatch_interval=2.0, cta=5, dram_bytes=0, l2_sectors=0, source="test")
-    assert list(WorkDistributor(costs, 3, 2, 4, 5.0).first_wave()) == [(0, 0, 10), (1, 1, 18)]
-    assert list(WorkDistributor(costs, 3, 2, 1, 5.0).first_wave()) == [(0, 0, 10), (1, 1, 15)]
+    pairs = Placement(132, gpcs, 1, 2, 2)
+    assert [cycle for _, _, cycle in WorkDistributor(COSTS, 2, pairs, 1, 132, HZ).first_wave()] == [10, 14]
+    assert [cycle for _, _, cycle in WorkDistributor(COSTS, 2, pairs, 1, 132, HZ, 5.0).first_wave()] == [10, 15]
 
 
 def test_tensor_operations_have_ncus_names() -> None:

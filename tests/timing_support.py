@@ -19,6 +19,20 @@ from tcsim.timing.observer import Place, SilentObserver
 H200 = find_timing(find_arch("h200"))
 
 
+def changed(timing: Timing, part: str, **values: Any) -> Timing:
+    """``timing`` with other values in one of its chip's tables."""
+    table = msgspec.structs.replace(getattr(timing.chip, part), **values)
+    return msgspec.structs.replace(timing, chip=msgspec.structs.replace(timing.chip, **{part: table}))
+
+
+def in_step(timing: Timing) -> Timing:
+    """A chip that has the instructions behind the first ones together with them: closed forms need not count blocks of code."""
+    return changed(timing, "instruction_cache", ahead_miss_ns=0.0, block_ns=0.0, shared_block_ns=0.0)
+
+
+IN_STEP = in_step(H200)
+
+
 FENCE = " bar.warp.sync -1; "
 """Keeps the model's compiler from moving instructions across, and costs nothing."""
 
@@ -86,6 +100,7 @@ class Timed:
         out = tcsim.zeros(threads, np.uint32)
         buffer = tcsim.asarray(np.zeros(64, np.uint32) if data is None else data)
         self.log = Log()
+        timing = timing or in_step(find_timing(tcsim.current_device().arch))
         with tcsim.Profiler([self.log], timing=timing, code="ptx") as profiler:
             self.function((grid,), (threads,), (out, buffer), shared_mem=shared_mem)
         self.profile: LaunchProfile = profiler.launches[-1]
@@ -103,9 +118,3 @@ class Timed:
         """Cycles from one such issue to the next."""
         issued = self.cycles(opcode, warp)
         return [later - earlier for earlier, later in itertools.pairwise(issued)]
-
-
-def changed(timing: Timing, part: str, **values: Any) -> Timing:
-    """``timing`` with other values in one of its chip's tables."""
-    table = msgspec.structs.replace(getattr(timing.chip, part), **values)
-    return msgspec.structs.replace(timing, chip=msgspec.structs.replace(timing.chip, **{part: table}))

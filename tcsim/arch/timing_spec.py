@@ -41,26 +41,30 @@ Pause = Literal["wait", "branch_resolving", "sleeping"]
 class Scheduler(Struct, frozen=True, forbid_unknown_fields=True):
     """The warp schedulers of an SM, one per sub-partition.
 
-    ``greedy``: keep issuing the same warp while it can. ``order``: whom to take otherwise. ``guard_delay``: cycles that
+    ``greedy``: keep issuing the same warp while it can. ``order``: whom to take otherwise (``least_recent``: who has issued
+    nothing for longest). ``guard_delay``: cycles that
     a predicate needs, beyond its latency as an operand, before it can guard an instruction. ``jump_interval``: cycles from the
-    target of one jump to that of another, of any warps.
+    target of one jump to that of another, of any warps. ``operand_cycles``: for so long an instruction's operands may be read
+    before it keeps others from issuing.
     """
 
     sub_partitions: int
     greedy: bool
-    order: Literal["youngest", "oldest"]
+    order: Literal["least_recent", "youngest", "oldest"]
     guard_delay: int
     jump_interval: int
+    operand_cycles: int
     source: str
 
 
 class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
     """The instruction caches of an SM: ``blocks`` of ``block`` instructions, those used least recently making room for others.
 
-    A block that is not there comes ``miss_ns`` after it is asked for, and the ``ahead`` blocks behind it are fetched as well, in
-    at least ``ahead_miss_ns``, one every ``block_ns``. All SMs of a launch miss the same code at about the same time: each of them adds ``shared_ns`` to a
-    miss, and blocks are at least ``shared_block_ns`` for each of them apart. ``constant_miss_ns``: first use of the kernel's
-    parameters by an SM, once it has its first instructions; each SM of the launch adds ``shared_constant_ns``.
+    A block that is not there comes ``miss_ns`` after it is asked for, and the ``ahead`` blocks behind it are fetched as well,
+    in at least ``ahead_miss_ns``, one every ``block_ns``. All SMs of a launch miss the same code at about the same time: each
+    of them adds ``shared_ns`` to a miss, and blocks are at least ``shared_block_ns`` for each of them apart.
+    ``constant_miss_ns``: first use of the kernel's parameters by an SM, once it has its first instructions; each SM of the
+    launch adds ``shared_constant_ns``.
     """
 
     block: int
@@ -80,9 +84,9 @@ class LaunchCosts(Struct, frozen=True, forbid_unknown_fields=True):
     """``overhead_ns``: a launch outside all CTAs. ``dispatch_interval``: cycles from one CTA's dispatch to the next, for the
     whole chip; an SM takes one every ``sm_interval`` cycles and one more for each warp, and at least ``warp_interval`` for each
     warp. ``retire_interval``: cycles from one CTA's end to the next, for the whole chip, before what it held is given to
-    another. ``cta``: cycles from a CTA's dispatch until its warps fetch; ``exit``: from a warp's last exit until it is gone. ``dram_bytes``, ``l2_sectors``, of which
-    ``l2_read_sectors`` are read and ``fabric_sectors`` go from one half of the L2 to the other: what a launch moves besides
-    its code and what its threads access.
+    another. ``cta``: cycles from a CTA's dispatch until its warps fetch; ``exit``: from a warp's last exit until it is gone.
+    ``dram_bytes``, ``l2_sectors``, of which ``l2_read_sectors`` are read and ``fabric_sectors`` go from one half of the L2 to
+    the other: what a launch moves besides its code and what its threads access.
     """
 
     overhead_ns: float
@@ -174,12 +178,14 @@ class MachineOperation(Struct, frozen=True, forbid_unknown_fields=True):
 class Lsu(Struct, frozen=True, forbid_unknown_fields=True):
     """The load/store unit. The address stage of a sub-partition holds an access for ``wavefront_interval`` cycles a
     wavefront and at least ``address_interval``, a store for ``store_interval`` cycles and ``wavefront_interval`` for each
-    register.
+    register. Stores wait in the SM until the L2 takes them; when the last is ``store_ahead`` cycles away from that, the data
+    port waits.
     """
 
     address_interval: int
     wavefront_interval: int
     store_interval: int
+    store_ahead: int
     source: str
 
 
@@ -216,11 +222,12 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
 
     ``partitions``, each next to half of the SMs (alternating in runs of ``sms_in_turn``) and of the memory; ``slices`` in all.
     ``hit_ns``: what a hit in the near partition takes beyond the L1. ``far_ns``: what going to the other partition adds.
-    ``requests_per_second``: requests (each of up to a line) that all slices serve together; at ``clock_hz`` a slice could take
-    one a cycle, which Nsight Compute's percentages refer to. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM asks for
-    one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: how long a
-    slice is busy with an atomic on one sector, ``atomic_lane_ns`` for each lane on one word. ``merging_sms``: SMs in a row
-    whose reads of a line that is under way for one of them are merged in front of the L2 (0: none are), up to
+    A slice is busy with a read for ``read_clocks`` of its clock, of ``clock_hz``, for each sector, with a write for
+    ``write_clocks``, with the sectors that memory or the other partition brings for ``fill_clocks`` each; with any request for
+    at least one, with a write for at least ``least_write_clocks``. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM
+    asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: how
+    long a slice is busy with an atomic on one sector, ``atomic_lane_ns`` for each lane on one word. ``merging_sms``: SMs in a
+    row whose reads of a line that is under way for one of them are merged in front of the L2 (0: none are), up to
     ``merging_requests`` into one.
     """
 
@@ -229,8 +236,11 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     sms_in_turn: int
     hit_ns: float
     far_ns: float
-    requests_per_second: float
     clock_hz: int
+    read_clocks: float
+    write_clocks: float
+    least_write_clocks: float
+    fill_clocks: float
     port_bytes: int
     atomic_ns: float
     atomic_lane_ns: float
@@ -297,9 +307,13 @@ class Chip(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Clocks(Struct, frozen=True, forbid_unknown_fields=True):
-    """``sm_hz``: the SM clock that a prediction assumes unless told otherwise."""
+    """``sm_hz``: the SM clock that a prediction assumes unless told otherwise. ``tensor_slowdown``: how much more the SMs of a
+    GPC count than those of one whose tensor cores are busy for ``tensor_duty`` of the time or more (0: no more).
+    """
 
     sm_hz: int
+    tensor_slowdown: float
+    tensor_duty: float
     source: str
 
 

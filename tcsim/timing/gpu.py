@@ -21,6 +21,7 @@ from tcsim.memory import DeviceMemory
 from tcsim.timing.compiled import CompiledChip
 from tcsim.timing.compiled.state import new_chip_state
 from tcsim.timing.counters import Counters
+from tcsim.timing.gpc_clock import covers_all_gpcs, elapsed_cycles
 from tcsim.timing.hierarchy import CODE_MISS, LAST_SERVED, Hierarchy, new_hierarchy
 from tcsim.timing.issue import IssueTable
 from tcsim.timing.machine_table import MachineTable
@@ -105,6 +106,7 @@ def run_timed(
         table.blocks,
         places=placement.places,
         signalled=signalled,
+        busy=placement.busy,
     )
 
     def make_slot(sm: int, rank: int, recorder: Recorder) -> CtaSlot:
@@ -124,16 +126,12 @@ def run_timed(
         timed,
     )
     at_least = chip.clusters.dispatch_interval if chip.clusters is not None and geometry.is_clustered else 0.0
-    distributor = WorkDistributor(
-        chip.launch, clusters, placement, geometry.warps, arch.limits.sms, sm_hz, at_least, progress
-    )
+    distributor = WorkDistributor(chip.launch, clusters, placement, geometry.warps, arch.limits.sms, sm_hz, at_least, progress)
     code = chip.instruction_cache
-    constant = cycles_of_ns(code.constant_miss_ns + code.shared_constant_ns * placement.used, sm_hz)
+    constant = cycles_of_ns(code.constant_miss_ns + code.shared_constant_ns * placement.busy, sm_hz)
     constant += int(memories.costs[CODE_MISS])
     if engine == "compiled" and not observers:
-        state = new_chip_state(
-            table, memories, streams.buffers, placement, threads=geometry.threads, constant=constant
-        )
+        state = new_chip_state(table, memories, streams.buffers, placement, threads=geometry.threads, constant=constant)
         fast = CompiledChip(state, streams, distributor, geometry.members, chip.launch.cta)
         for site, cluster, cycle in distributor.first_wave():
             fast.expect(site, cluster, cycle)
@@ -145,7 +143,18 @@ def run_timed(
         )
         cycles = _run_simpy(context, memories, observers)
     cycles = max(cycles, distributor.retired, -(-int(memories.totals[LAST_SERVED]) // TICKS))
+    overhead, covered = cycles_of_ns(chip.launch.overhead_ns, sm_hz), covers_all_gpcs(geometry.ctas)
+    cycles = elapsed_cycles(cycles, overhead, _tensor_duty(table, counts, counters), covered, timing.clocks)
     return TimedRun(cycles, counters, counts, table, memories, configured)
+
+
+def _tensor_duty(table: IssueTable | MachineTable, counts: NDArray[np.int64], counters: Counters) -> float:
+    """The part of the SMs' active time for which their tensor cores are busy with matrices."""
+    busy = 0
+    for entry in table.entries:
+        if not entry.free and "MMA" in table.classes[entry.pc].upper() and not table.classes[entry.pc].startswith("HFMA2"):
+            busy += int(counts[entry.pc, 0]) * table.cost(entry.pc).busy
+    return busy / max(1, table.chip.scheduler.sub_partitions * sum(counters.sm_active))
 
 
 def _run_simpy(context: LaunchContext, memories: Hierarchy, observers: Sequence[Observer]) -> int:

@@ -15,7 +15,7 @@ from isa.compiled import inlined
 from tcsim.arch import Arch, Timing
 from tcsim.timing.arrays import ArrayTable
 from tcsim.timing.lru import new_lru
-from tcsim.timing.units import TICKS, cycles_of_ns, ticks_of_bytes, ticks_of_rate
+from tcsim.timing.units import TICKS, cycles_of_ns, ticks_of_bytes
 
 __all__ = ["Hierarchy", "new_hierarchy", "serve"]
 
@@ -24,12 +24,13 @@ LINE_BYTES = 128
 # Constants of the rules, in cycles or (T) in ticks.
 (
     L1_LATENCY, TAG_T, COPY_LATENCY, SHARED_LATENCY, WAVEFRONT_LATENCY, SHARED_ATOMIC, STAGE, STAGE_WAVEFRONT, STAGE_STORE,
-    L2_HIT, L2_FAR, SLICE_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, SMS_IN_TURN, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
+    L2_HIT, L2_FAR, CLOCK_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, SMS_IN_TURN, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
     FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_SMS, GROUP_REQUESTS, REFRESH_T,
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_AHEAD_MISS,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
-) = range(44)  # fmt: skip
-COST_COUNT = 44
+    READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD,
+) = range(49)  # fmt: skip
+COST_COUNT = 49
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -87,11 +88,13 @@ def new_hierarchy(
     sms: int,
     blocks: int = 1,
     *,
+    busy: int = 1,
     places: int = 1,
     signalled: int = 0,
 ) -> Hierarchy:
     """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``, which lie in
-    so many ``blocks`` of the instruction cache. ``places``: of CTAs, each with mbarrier objects anywhere in ``signalled``
+    so many ``blocks`` of the instruction cache. ``busy``: SMs
+    that run CTAs; ``places``: of CTAs, each with mbarrier objects anywhere in ``signalled``
     bytes."""
     chip, hz, dram = timing.chip, timing.clocks.sm_hz, timing.dram
     spec = chip.l2
@@ -101,10 +104,17 @@ def new_hierarchy(
     costs[SHARED_LATENCY], costs[WAVEFRONT_LATENCY] = chip.shared_memory.latency, chip.shared_memory.wavefront_latency
     costs[SHARED_ATOMIC] = chip.shared_memory.atomic_latency
     costs[STAGE], costs[STAGE_WAVEFRONT] = chip.lsu.address_interval, chip.lsu.wavefront_interval
+    costs[STORE_AHEAD] = chip.lsu.store_ahead
     costs[STAGE_STORE] = chip.lsu.store_interval
     costs[BARRIER_INTERVAL], costs[BARRIER_RELEASE] = chip.shared_memory.barrier_interval, chip.shared_memory.barrier_release
     costs[L2_HIT], costs[L2_FAR] = cycles_of_ns(spec.hit_ns, hz), cycles_of_ns(spec.far_ns, hz)
-    costs[SLICE_T] = ticks_of_rate(spec.requests_per_second / spec.slices, hz)
+    clock = TICKS * hz / spec.clock_hz
+    costs[CLOCK_T], costs[READ_T], costs[STORE_T] = (
+        round(clock),
+        round(clock * spec.read_clocks),
+        round(clock * spec.write_clocks),
+    )
+    costs[LEAST_STORE_T], costs[BROUGHT_T] = round(clock * spec.least_write_clocks), round(clock * spec.fill_clocks)
     costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
     costs[ATOMIC_T] = max(1, round(TICKS * spec.atomic_ns * hz / 1e9))
     costs[PARTITIONS], costs[SLICES_EACH] = spec.partitions, spec.slices // spec.partitions
@@ -118,9 +128,9 @@ def new_hierarchy(
     costs[FIRST_TOUCH] = cycles_of_ns(chip.translation.first_touch_ns, hz)
     code = chip.instruction_cache
     costs[CODE_BLOCKS], costs[CODE_CAPACITY], costs[CODE_AHEAD] = blocks, code.blocks, code.ahead
-    costs[CODE_MISS] = cycles_of_ns(code.miss_ns + code.shared_ns * sms, hz)
+    costs[CODE_MISS] = cycles_of_ns(code.miss_ns + code.shared_ns * busy, hz)
     costs[CODE_AHEAD_MISS] = cycles_of_ns(code.ahead_miss_ns, hz)
-    costs[CODE_NEXT] = cycles_of_ns(max(code.block_ns, code.shared_block_ns * sms), hz)
+    costs[CODE_NEXT] = cycles_of_ns(max(code.block_ns, code.shared_block_ns * busy), hz)
     if chip.clusters is not None:
         costs[REMOTE] = chip.clusters.remote_latency
         costs[REMOTE_LOAD_T] = round(chip.clusters.remote_load * TICKS)

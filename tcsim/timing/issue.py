@@ -73,7 +73,8 @@ class Entry:
     ``fewest_wavefronts``: without bank conflicts. ``parts``: of its payload; a tile has one per register, each an instruction
     unless it is in shared memory, where LDSM takes several.
 
-    ``timed``: it must not execute before it issues.
+    ``even``, ``odd``: registers that it reads from the two banks of the register file. ``timed``: it must not execute
+    before it issues.
 
     ``special``: it waits for more than operands: with ``fence`` for the warp's stores, with ``keep_groups`` for all but
     that many groups of copies (or ALL_COPIES; NO_WAIT otherwise).
@@ -108,6 +109,8 @@ class Entry:
     fewest_wavefronts: int = 1
     parts: int = 1
     timed: bool = False
+    even: int = 0
+    odd: int = 0
     special: bool = False
     fence: bool = False
     keep_groups: int = NO_WAIT

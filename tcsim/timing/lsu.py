@@ -36,6 +36,7 @@ from tcsim.timing.hierarchy import (
     STAGE,
     STAGE_WAVEFRONT,
     STAGES,
+    STORE_AHEAD,
     TOTALS,
     WAVEFRONT_LATENCY,
     WAVEFRONTS,
@@ -139,6 +140,8 @@ def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
     port = max(fewest, count + lines * words[at + 1])  # as fast as the way to the L2 takes them
     start = enter(m, sm, sub, now, port, max(stage, port))
     left, done, hits = l1_store(m, sm, words, first, first + count, words[at + 1], now, start)
+    if row(m, PORTS, sm)[DATA] < left - row(m, COSTS, 0)[STORE_AHEAD]:  # no room for its data yet
+        row(m, PORTS, sm)[DATA] = left - row(m, COSTS, 0)[STORE_AHEAD]
     _count_device(m, pc, count, hits)
     return start, left, done, False, first + count
 

@@ -14,6 +14,7 @@ from tcsim.arch.timing_spec import MachineOperation, Timing
 from tcsim.timing.issue import Entry, Unit, fewest_wavefronts, picker, store_stage, unit_of
 from tcsim.timing.machine_operations import MachineOperations
 from tcsim.timing.operations import Cost
+from tcsim.timing.register_ports import port_reads
 from tcsim.timing.schedule import Segment
 from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, REASONS, SHIFT
 from tcsim.timing.units import TICKS
@@ -61,6 +62,7 @@ class MachineTable:
             for opcode, control in zip(program.opcodes, program.control, strict=True)
             if control is not None and (opcode == "UTMACMDFLUSH" or opcode.startswith("LDGDEPBAR"))
         }
+        self._port_reads = port_reads(program)
         self.entries = [self._entry(pc) for pc in range(len(program))]
         block = self.chip.instruction_cache.block
         for entry in self.entries:
@@ -89,6 +91,7 @@ class MachineTable:
         entry.pipe = self.pipes.index(operation.pipe)
         entry.other = self.pipes.index(operation.other) if operation.other else entry.pipe
         entry.busy, entry.port = operation.interval, operation.port
+        entry.even, entry.odd = self._port_reads[pc]
         entry.jump, entry.jump_back = operation.jump, operation.jump_back
         entry.stage = operation.stage or self.chip.lsu.address_interval
         if entry.unit in (Unit.PIPE, Unit.PORT, Unit.SIGNAL):

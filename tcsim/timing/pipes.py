@@ -41,14 +41,16 @@ class Pipe:
 
 
 class Queue(Pipe):
-    """A pipe with a queue in front: it takes instructions until ``depth`` of them wait to start."""
+    """A pipe with a queue in front: it takes instructions until ``depth`` of them wait to start. ``next``: the first cycle in
+    which one that needs no other unit can start.
+    """
 
-    __slots__ = ("_oldest", "_starts")
+    __slots__ = ("_oldest", "_starts", "next")
 
     def __init__(self, throttle: int, depth: int) -> None:
         super().__init__(throttle)
         self._starts = [0] * depth
-        self._oldest = 0
+        self._oldest = self.next = 0
 
     def take(self, now: int, start: int, busy: int) -> None:
         """Take an instruction that leaves the queue at cycle ``start``."""

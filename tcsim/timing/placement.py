@@ -21,7 +21,7 @@ class Placement:
     once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
 
     ``sites``: places by rank. ``site_of``, ``rank_of``: by place, -1 for one that is never used. ``used``: SMs up to the last
-    that is used.
+    that is used, ``busy`` of which are.
     """
 
     def __init__(self, sms: int, gpcs: Sequence[Sequence[int]], per_sm: int, size: int, clusters: int) -> None:
@@ -31,6 +31,7 @@ class Placement:
         every = self._by_turns(self._breadth_first(range(0, sms, apart)), 1) if size == 1 else self._clustered(sms, gpcs)
         self.sites = [site for site, _ in zip(every, range(clusters), strict=False)]
         self.used = 1 + max((self.sm_of(place) for site in self.sites for place in site), default=-1)
+        self.busy = len({self.sm_of(place) for site in self.sites for place in site})
         self.site_of = [-1] * self.places
         self.rank_of = [-1] * self.places
         for number, site in enumerate(self.sites):

@@ -15,7 +15,7 @@ from tcsim.arch.timing_spec import Chip
 from tcsim.timing.counters import Counters
 from tcsim.timing.issue import NO_WAIT, Entry, IssueTable, Unit
 from tcsim.timing.machine_table import MachineTable
-from tcsim.timing.pipes import make_pipe
+from tcsim.timing.pipes import Queue, make_pipe
 from tcsim.timing.scoreboard import REASON, SHIFT
 from tcsim.timing.units import NEVER
 from tcsim.timing.warp import Warp
@@ -33,8 +33,16 @@ _MEMBAR = REASON["membar"]
 _NO_INSTRUCTION = REASON["no_instruction"]
 _SHORT = REASON["short_scoreboard"]
 _RESOLVING = REASON["branch_resolving"]
+_DISPATCH = REASON["dispatch_stall"]
 _MASK = (1 << SHIFT) - 1
+_AGES = 1 << 24
 assert _SELECTED == 0
+_RANKS: dict[str, Callable[[Warp], int]] = {
+    "least_recent": lambda warp: warp.issued * _AGES + warp.age,
+    "oldest": lambda warp: warp.age,
+    "youngest": lambda warp: -warp.age,
+}
+"""By order of the scheduler: the warp with the smallest number is chosen."""
 
 
 class SubPartition:
@@ -51,9 +59,11 @@ class SubPartition:
         self._entries = table.entries
         self._stalls = counters.stalls
         self._greedy = chip.scheduler.greedy
-        self._order = -1 if chip.scheduler.order == "youngest" else 1
+        self._rank = _RANKS[chip.scheduler.order]
         self._jump_interval = chip.scheduler.jump_interval
         self._fetch_free = 0
+        self._even = self._odd = 0  # cycles from which the banks of the register file are free
+        self._collecting = chip.scheduler.operand_cycles
         self._guard_delay = chip.scheduler.guard_delay << SHIFT
         self._pending: list[tuple[int, int, Warp]] = []  # a heap by the cycle in which they become ready
         self._ready: list[Warp] = []  # in the order in which they are to be chosen
@@ -92,9 +102,9 @@ class SubPartition:
         warp.refused = warp.pipe.refused_before(warp.ready_at)
         ready = self._ready
         if ready:
-            rank = warp.age * self._order
+            rank = self._rank(warp)
             for position, other in enumerate(ready):
-                if rank < other.age * self._order:
+                if rank < self._rank(other):
                     ready.insert(position, warp)
                     return
         ready.append(warp)
@@ -107,12 +117,14 @@ class SubPartition:
         self._account(warp, entry, now)
         self._ready.remove(warp)
         self._last = warp
-        self._earliest = now + entry.slots
+        held = self._read_registers(entry, now) if entry.even or entry.odd else 0
+        self._earliest = now + entry.slots + held
         warp.last = now + entry.extra_slots
         if entry.jump:
-            warp.behind, warp.issued = entry.pc + 1, now
+            warp.behind = entry.pc + 1
         else:
             warp.behind = -1
+        warp.issued = now
         if self._ready:
             self.next = self._earliest
         elif self._pending:
@@ -121,16 +133,28 @@ class SubPartition:
             self.next = NEVER
         if entry.unit == Unit.PIPE:
             pipe = warp.pipe if warp.pipe.free <= now else self.pipes[entry.other]
-            pipe.free = now + entry.busy
-            pipe.reserved += entry.busy - 1
+            start = now
+            if isinstance(pipe, Queue):
+                start = max(now, pipe.next)
+                pipe.next = start + entry.busy
+                pipe.take(now, start, entry.busy)
+            else:
+                pipe.free = now + entry.busy
+                pipe.reserved += entry.busy - 1
             pipe.user = warp
             if entry.writes or entry.order:
-                warp.deliver((now << SHIFT) + entry.result)
+                warp.deliver((start << SHIFT) + entry.result)
             if entry.source:
-                warp.read(now, _SHORT)
-            self.advance(warp, (now << SHIFT) + entry.after)
+                warp.read(start, _SHORT)
+            base = (now << SHIFT) + entry.after
+            self.advance(warp, max(base, (now + 1 + held << SHIFT) + _DISPATCH) if held else base)
         else:
             self.execute[entry.unit](self, warp, entry, now)
+
+    def _read_registers(self, entry: Entry, now: int) -> int:
+        """Take the registers of an instruction; returns for how many cycles nothing can issue because of that."""
+        self._even, self._odd = max(self._even, now) + entry.even, max(self._odd, now) + entry.odd
+        return max(0, max(self._even, self._odd) - now - self._collecting)
 
     def _account(self, warp: Warp, entry: Entry, now: int) -> None:
         """Give each cycle since the last issue its reason: not ready, then refused by the pipe or not selected."""

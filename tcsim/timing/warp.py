@@ -63,8 +63,8 @@ class Warp:
     ``entry``: the instruction that is next. It can issue from cycle ``ready_at`` on for all the warp knows; until then it is
     stalled by ``reason``. ``pipe`` is where it goes, ``refused`` what that pipe had refused when the warp was ready. ``base``:
     earliest next issue and why not earlier, as in the scoreboard, for a warp without instructions. ``first``, ``last``: the
-    first cycle of its life, and the last that is accounted for. ``behind``: the instruction behind the one that issued last, in
-    cycle ``issued``, if going elsewhere takes time; else -1.
+    first cycle of its life, and the last that is accounted for. ``issued``: the cycle of its last issue. ``behind``: the
+    instruction behind that one, if going elsewhere takes time; else -1.
 
     ``awaits``: address and parity of the mbarrier phase that it waits for, ``started``: when the wait went out.
 

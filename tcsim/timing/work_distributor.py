@@ -1,8 +1,8 @@
 """The work distributor: hands out clusters (most are of one CTA) in launch order to where there is room.
 
-At the start every site gets one in turn until all are full, as fast as SMs can set up their CTAs. A cluster that ends is retired
-before what it held is given to the next one, wherever that is; they retire one at a time. (An empty kernel of 132 CTAs keeps all
-132 SMs of an H200 busy under Nsight Compute, so the first wave goes breadth first.)
+At the start every site gets one in turn until all are full, as fast as SMs can set up their CTAs. A cluster that ends is
+retired before what it held is given to the next one, wherever that is; they retire one at a time. (An empty kernel of 132 CTAs
+keeps all 132 SMs of an H200 busy under Nsight Compute, so the first wave goes breadth first.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Triton kernels compiled for sm_90 without a GPU, for the scoreboard of cycles: ``python triton_hopper.py`` (needs ``triton``).
+"""Triton kernels for the scoreboard of cycles, compiled without a GPU: ``python triton_hopper.py`` (needs ``triton``).
 
 As ``triton_kernels.py``, whose matmul and softmax are among them; for sm_90 Triton multiplies with ``wgmma``.
 """
@@ -34,7 +34,9 @@ def triton_layernorm(y_pointer, x_pointer, weight_pointer, bias_pointer, columns
 
 
 @triton.jit
-def triton_attention(q_pointer, k_pointer, v_pointer, out_pointer, keys, scale, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr):
+def triton_attention(
+    q_pointer, k_pointer, v_pointer, out_pointer, keys, scale, M: tl.constexpr, N: tl.constexpr, D: tl.constexpr
+):
     """Attention with a running softmax: M queries of a head per program, keys in blocks of N; rows of D f16."""
     head = tl.program_id(1) * keys * D
     rows = tl.program_id(0) * M + tl.arange(0, M)
@@ -60,7 +62,11 @@ def triton_attention(q_pointer, k_pointer, v_pointer, out_pointer, keys, scale, 
 
 MATMUL = {"a_pointer": "*fp16", "b_pointer": "*fp16", "c_pointer": "*fp32", "m": "i32", "n": "i32", "k": "i32"}
 ATTENTION = {**dict.fromkeys(("q_pointer", "k_pointer", "v_pointer", "out_pointer"), "*fp16"), "keys": "i32", "scale": "fp32"}
-NORM = {**dict.fromkeys(("y_pointer", "x_pointer", "weight_pointer", "bias_pointer"), "*fp16"), "columns": "i32", "epsilon": "fp32"}
+NORM = {
+    **dict.fromkeys(("y_pointer", "x_pointer", "weight_pointer", "bias_pointer"), "*fp16"),
+    "columns": "i32",
+    "epsilon": "fp32",
+}
 KERNELS = [
     ("triton_matmul_128", triton_matmul, MATMUL, {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8}, 8, 3, (80, 90)),
     ("triton_matmul_64", triton_matmul, MATMUL, {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "GROUP_M": 8}, 4, 4, (80, 90)),

@@ -9,7 +9,7 @@ from isa.compiled import compiled
 from tcsim.execute.barriers import popcount
 from tcsim.timing.arrays import address_of_row, row, row32
 from tcsim.timing.compiled.clusters import after_exit, arrive_at_cluster, wait_for_cluster
-from tcsim.timing.compiled.issuing import account, advance, charge, commit_copies, deliver, read_operands, take
+from tcsim.timing.compiled.issuing import account, advance, charge, commit_copies, deliver, read_operands, read_registers, take
 from tcsim.timing.compiled.signals import async_store, await_phase, bulk_copy, send_signals
 from tcsim.timing.compiled.state import (
     A_CTA,
@@ -50,9 +50,11 @@ from tcsim.timing.compiled.state import (
     O_WARPS,
     OPTIONS,
     P_FREE,
+    P_NEXT,
     P_RESERVED,
     P_USER,
     PAYLOAD,
+    PIPE_KINDS,
     S_COUNT,
     S_LAST,
     S_WARPS,
@@ -87,7 +89,7 @@ from tcsim.timing.scoreboard import REASON, SHIFT
 __all__ = ["issue", "schedule"]
 
 _SHORT, _LONG, _WAIT = REASON["short_scoreboard"], REASON["long_scoreboard"], REASON["wait"]
-_BARRIER, _DRAIN = REASON["barrier"], REASON["drain"]
+_BARRIER, _DRAIN, _DISPATCH = REASON["barrier"], REASON["drain"], REASON["dispatch_stall"]
 PIPE, PORT, LOAD, STORE, ATOMIC, COPY = Unit.PIPE, Unit.PORT, Unit.LOAD, Unit.STORE, Unit.ATOMIC, Unit.COPY
 COMMIT, BARRIER, ARRIVE, EXIT, CLOCK = Unit.COMMIT, Unit.BARRIER, Unit.ARRIVE, Unit.EXIT, Unit.CLOCK
 CLUSTER_ARRIVE, CLUSTER_WAIT = Unit.CLUSTER_ARRIVE, Unit.CLUSTER_WAIT
@@ -101,18 +103,27 @@ def issue(c, w, now):
     sub = row(c, WARPS, w)[W_SUB]
     pc = row(c, WARPS, w)[W_PC]
     e = row(c, ENTRIES, pc)
-    pipe = account(c, sub, w, now)
+    held = read_registers(c, sub, e, now)
+    pipe = account(c, sub, w, now, held)
     unit = e[E_UNIT]
     base = (now << SHIFT) + e[E_AFTER]
     if unit == PIPE:
         p = pipe_of(c, sub, pipe)
-        p[P_FREE] = now + e[E_BUSY]
-        p[P_RESERVED] += e[E_BUSY] - 1
+        start = now
+        if row(c, PIPE_KINDS, pipe)[1]:
+            start = max(now, p[P_NEXT])
+            p[P_NEXT] = start + e[E_BUSY]
+            take(c, sub, pipe, now, start, e[E_BUSY])
+        else:
+            p[P_FREE] = now + e[E_BUSY]
+            p[P_RESERVED] += e[E_BUSY] - 1
         p[P_USER] = w
         if e[E_WRITE_COUNT] or e[E_ORDER]:
-            deliver(c, w, e, (now << SHIFT) + e[E_RESULT])
+            deliver(c, w, e, (start << SHIFT) + e[E_RESULT])
         if e[E_SOURCE]:
-            read_operands(c, w, e, now, _SHORT)
+            read_operands(c, w, e, start, _SHORT)
+        if held:
+            base = max(base, ((now + 1 + held) << SHIFT) + _DISPATCH)
         advance(c, w, base)
     elif unit <= COPY:
         _access(c, w, sub, pc, e, pipe, now)

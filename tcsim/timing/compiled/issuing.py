@@ -13,10 +13,12 @@ from tcsim.timing.compiled.state import (
     E_BACK,
     E_BLOCK,
     E_COUNTS,
+    E_EVEN,
     E_FREE,
     E_GUARD,
     E_JUMP,
     E_KEEP,
+    E_ODD,
     E_ORDER,
     E_OTHER,
     E_PIPE,
@@ -31,6 +33,8 @@ from tcsim.timing.compiled.state import (
     ENTRIES,
     G_DRY,
     GROUPS,
+    LEAST_RECENT,
+    O_COLLECTING,
     O_GREEDY,
     O_GUARD,
     O_JUMPS,
@@ -50,9 +54,11 @@ from tcsim.timing.compiled.state import (
     READY,
     S_COUNT,
     S_EARLIEST,
+    S_EVEN,
     S_FETCH,
     S_LAST,
     S_NEXT,
+    S_ODD,
     S_PENDING_AT,
     S_READY_COUNT,
     SETTLED,
@@ -77,6 +83,7 @@ from tcsim.timing.compiled.state import (
     W_SUB,
     WAITING,
     WARPS,
+    YOUNGEST,
     pipe_of,
 )  # fmt: skip
 from tcsim.timing.instruction_cache import fetch
@@ -85,7 +92,7 @@ from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
 from tcsim.timing.units import NEVER
 from tcsim.timing.warp import ALL_COPIES, MOST_GROUPS
 
-__all__ = ["account", "advance", "charge", "choose", "commit_copies", "deliver", "read_operands", "take"]
+__all__ = ["account", "advance", "charge", "choose", "commit_copies", "deliver", "read_operands", "read_registers", "take"]
 
 _SELECTED, _NOT_SELECTED, _WAIT = REASON["selected"], REASON["not_selected"], REASON["wait"]
 _LONG, _MEMBAR, _NO_INSTRUCTION = REASON["long_scoreboard"], REASON["membar"], REASON["no_instruction"]
@@ -142,9 +149,10 @@ def choose(c, sub, now):
     last = s[S_LAST]
     chosen = -1
     soonest = NEVER
-    youngest = row(c, OPTIONS, 0)[O_ORDER] < 0
+    order = row(c, OPTIONS, 0)[O_ORDER]
+    chosen_issued = NEVER
     for step in range(count):
-        w = np.int64(row(c, SUB_ROWS, sub)[count - 1 - step if youngest else step])
+        w = np.int64(row(c, SUB_ROWS, sub)[count - 1 - step if order == YOUNGEST else step])
         state = row(c, WARPS, w)[W_STATE]
         if state == PENDING:
             if row(c, WARPS, w)[W_READY] > now:
@@ -155,11 +163,14 @@ def choose(c, sub, now):
             continue
         ready_count += 1
         free = _free(c, sub, row(c, WARPS, w)[W_PC])
-        if free <= now:
-            if (w == last and row(c, OPTIONS, 0)[O_GREEDY]) or chosen < 0:
-                chosen = w
-        elif free < soonest:
-            soonest = free
+        if free > now:
+            soonest = min(soonest, free)
+            continue
+        issued = row(c, WARPS, w)[W_ISSUED]
+        if w == last and row(c, OPTIONS, 0)[O_GREEDY]:
+            chosen, chosen_issued = w, -1
+        elif chosen < 0 or (order == LEAST_RECENT and issued < chosen_issued):
+            chosen, chosen_issued = w, issued
     s[S_PENDING_AT] = pending_at
     s[S_READY_COUNT] = ready_count
     if chosen < 0:
@@ -170,10 +181,21 @@ def choose(c, sub, now):
 # ---------------------------------------------------------------------------------------------------------- issuing
 
 
+@inlined
+def read_registers(c, sub, e, now):
+    """Take the registers of an instruction; returns for how many cycles nothing can issue because of that."""
+    if e[E_EVEN] == 0 and e[E_ODD] == 0:
+        return 0
+    s = row(c, SUBS, sub)
+    s[S_EVEN] = max(s[S_EVEN], now) + e[E_EVEN]
+    s[S_ODD] = max(s[S_ODD], now) + e[E_ODD]
+    return max(0, max(s[S_EVEN], s[S_ODD]) - now - row(c, OPTIONS, 0)[O_COLLECTING])
+
+
 @compiled
-def account(c, sub, w, now):
-    """Give each cycle since the last issue its reason, and take the issue slots. Returns the pipe that the instruction goes
-    to."""
+def account(c, sub, w, now, held):
+    """Give each cycle since the last issue its reason, and take the issue slots, and ``held`` cycles more in which nothing can
+    issue. Returns the pipe that the instruction goes to."""
     pc = row(c, WARPS, w)[W_PC]
     e = row(c, ENTRIES, pc)
     first = pc * REASONS
@@ -192,14 +214,14 @@ def account(c, sub, w, now):
         row(c, STALLS, 0)[first + _NOT_SELECTED] += waited - refused
     s = row(c, SUBS, sub)
     s[S_LAST] = w
-    s[S_EARLIEST] = now + slots
+    s[S_EARLIEST] = now + slots + held
     row(c, WARPS, w)[W_STATE] = WAITING
     row(c, WARPS, w)[W_LAST] = now + slots - 1
     if e[E_JUMP]:
         row(c, WARPS, w)[W_BEHIND] = pc + 1
-        row(c, WARPS, w)[W_ISSUED] = now
     else:
         row(c, WARPS, w)[W_BEHIND] = -1
+    row(c, WARPS, w)[W_ISSUED] = now
     if s[S_READY_COUNT] > 1:
         s[S_NEXT] = s[S_EARLIEST]
     elif s[S_PENDING_AT] < NEVER:
@@ -333,4 +355,3 @@ def advance(c, w, base):
     row(c, WARPS, w)[W_STATE] = WAITING
     row(c, DRY, 0)[row(c, SIGNALS, 0)[G_DRY]] = w
     row(c, SIGNALS, 0)[G_DRY] += 1
-

@@ -26,9 +26,9 @@ BARRIERS = 16
 (
     E_FREE, E_READS, E_READ_COUNT, E_WRITES, E_WRITE_COUNT, E_COUNTS, E_ORDER, E_SOURCE, E_SOURCE_LATENCY, E_GUARD, E_SLOTS,
     E_RESULT, E_AFTER, E_JUMP, E_BACK, E_PIPE, E_OTHER, E_BUSY, E_PORT, E_STAGE, E_LANE, E_UNIT, E_BLOCK, E_CACHED, E_FEWEST,
-    E_PARTS, E_SPECIAL, E_KEEP, E_TIMED,
-) = range(29)  # fmt: skip
-ENTRY = 29
+    E_PARTS, E_EVEN, E_ODD, E_SPECIAL, E_KEEP, E_TIMED,
+) = range(31)  # fmt: skip
+ENTRY = 31
 
 # Columns of WARPS, by row: as of Warp. STATE: see below. CLUSTER_LANES: that have arrived at the cluster's barrier, in
 # CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there. AWAITED: place in shared memory of the mbarrier object that it waits
@@ -40,16 +40,20 @@ ENTRY = 29
 ) = range(27)  # fmt: skip
 WARP = 27
 
+ORDERS = ("least_recent", "oldest", "youngest")
+"""Whom the scheduler takes, as O_ORDER numbers it."""
+LEAST_RECENT, OLDEST, YOUNGEST = range(3)
+
 ABSENT, PENDING, READY, WAITING = range(4)
 """What a warp does: nothing, becoming ready later, competing for issue, waiting for something that others do."""
 
 # Columns of SUBS, by sub-partition of the chip: as of SubPartition. COUNT: rows in SUB_ROWS. PENDING_AT: when the next
 # warp becomes ready, READY_COUNT: how many compete, both as the last choice found them.
-S_NEXT, S_WARPS, S_LAST, S_EARLIEST, S_COUNT, S_PENDING_AT, S_READY_COUNT, S_FETCH = range(8)
-SUB = 8
+S_NEXT, S_WARPS, S_LAST, S_EARLIEST, S_COUNT, S_PENDING_AT, S_READY_COUNT, S_FETCH, S_EVEN, S_ODD = range(10)
+SUB = 10
 
 # Columns of PIPES, by sub-partition and pipe: as of Pipe and Queue.
-P_FREE, P_RESERVED, P_USER, P_OLDEST = range(4)
+P_FREE, P_RESERVED, P_USER, P_OLDEST, P_NEXT = range(5)
 
 # Columns of SMS.
 M_AGE, M_RESIDENT, M_SINCE, M_FINISHED, M_ACTIVE, M_CONSTANTS, M_AGENDA = range(7)
@@ -68,9 +72,9 @@ C_NUMBER, C_ALIVE, C_END, C_SM = range(4)
 # OPTIONS, one row. BOARD: entries of a scoreboard. CTA: cycles from its dispatch to its start. SIZE: CTAs of a cluster.
 (
     O_GREEDY, O_ORDER, O_GUARD, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_ITEMS, O_BOARD, O_JUMPS, O_CTA,
-    O_EXIT, O_SIZE, O_CLUSTER_RELEASE,
-) = range(16)  # fmt: skip
-OPTION_COUNT = 16
+    O_EXIT, O_SIZE, O_CLUSTER_RELEASE, O_COLLECTING,
+) = range(17)  # fmt: skip
+OPTION_COUNT = 17
 
 # SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions. TOUCHED: something has
 # happened on an SM whose turn it was not.
@@ -134,8 +138,8 @@ def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.in
             entry.free, len(places), len(reads), len(places) + len(reads), len(entry.writes), entry.counts, entry.order,
             entry.source, entry.source_latency, entry.guard, entry.slots, entry.result, entry.after, entry.jump,
             entry.jump_back, entry.pipe, entry.other, entry.busy, entry.port, entry.stage, entry.lane_ticks, entry.unit,
-            entry.block, entry.cached, entry.fewest_wavefronts, entry.parts, entry.special, entry.keep_groups,
-            entry.timed,
+            entry.block, entry.cached, entry.fewest_wavefronts, entry.parts, entry.even, entry.odd, entry.special,
+            entry.keep_groups, entry.timed,
         )  # fmt: skip
         places += [*reads, *entry.writes]
     return rows, np.array(places or [0], np.int32)
@@ -154,9 +158,10 @@ def new_chip_state(
     items = 2 * per_sm + 2
     options = np.zeros((1, OPTION_COUNT), np.int64)
     options[0] = (
-        chip.scheduler.greedy, -1 if chip.scheduler.order == "youngest" else 1, chip.scheduler.guard_delay, constant, per_sm,
+        chip.scheduler.greedy, ORDERS.index(chip.scheduler.order), chip.scheduler.guard_delay, constant, per_sm,
         warps, subs, threads, len(kinds), items, program.scoreboard, chip.scheduler.jump_interval, chip.launch.cta,
         chip.launch.exit, placement.size, chip.clusters.barrier_release if chip.clusters else 0,
+        chip.scheduler.operand_cycles,
     )  # fmt: skip
     depth = max(1, *(spec.queue for spec in kinds))
     places_in_all = sms * per_sm
@@ -168,7 +173,7 @@ def new_chip_state(
         (GROUPS, (rows, MOST_GROUPS)),
         (SUBS, (sms * subs, SUB)),
         (SUB_ROWS, (sms * subs, per_sm * warps)),
-        (PIPES, (sms * subs * len(kinds), 4)),
+        (PIPES, (sms * subs * len(kinds), 5)),
         (QUEUES, (sms * subs * len(kinds), depth)),
         (SMS, (sms, SM)),
         (AGENDAS, (sms * items, 4)),
