@@ -70,14 +70,14 @@ def test_warps_of_a_sub_partition_share_its_pipe() -> None:
     body = "mov.f32 %f0, 0f00000000;" + lines("ex2.approx.ftz.f32 %f{next}, %f0;", 10)
     timed = Timed(body, threads=32 * 5)
     cycles = sorted(timed.cycles("ex2", 0) + timed.cycles("ex2", 4))
-    assert cycles[-1] - cycles[0] == 8 * 19
+    assert cycles[-1] - cycles[0] == 8 * (19 - H200.chip.pipes["xu"].queue)  # the last of them wait in the queue
     assert timed.profile.stalls["mio_throttle"] > 8 * 9
 
 
-@pytest.mark.parametrize(("order", "first"), [("youngest", 8), ("oldest", 4), ("least_recent", 4)])
-def test_the_scheduler_is_greedy_then_takes_its_order(order: str, first: int) -> None:
-    """Warps 0, 4 and 8 share a sub-partition and have independent work: one runs until it stalls, then ``order``
-    decides.
+@pytest.mark.parametrize(("order", "expected"), [("youngest", [0, 8, 4]), ("oldest", [8, 0, 4]), ("least_recent", [8, 0, 4])])
+def test_the_scheduler_is_greedy_then_takes_its_order(order: str, expected: list[int]) -> None:
+    """Warps 0, 4 and 8 share a sub-partition and have independent work: one, the last to have read its special registers, runs
+    until it stalls, then ``order`` decides.
     """
     timing = changed(IN_STEP, "scheduler", order=order)
     timed = Timed(lines("fma.rn.f32 %f{next}, %f0, %f0, %f0;"), threads=32 * 9, timing=timing)
@@ -88,8 +88,7 @@ def test_the_scheduler_is_greedy_then_takes_its_order(order: str, first: int) ->
     ]
     warps = [warp for _, warp in sorted(issued)]
     runs = [warp for position, warp in enumerate(warps) if position == 0 or warps[position - 1] != warp]
-    assert len(runs) == 3  # greedy: each warp's 20 in one go
-    assert (runs[0] if runs[0] != 0 else runs[1]) == first
+    assert runs == expected  # greedy: each warp's 20 in one go
 
 
 def test_a_predicate_guards_later_than_it_is_read() -> None:
