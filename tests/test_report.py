@@ -292,3 +292,13 @@ def load_profiles_of(text: str) -> list[LaunchProfile]:
     from tcsim.report.data import ProfileFile
 
     return msgspec.json.decode(text, type=ProfileFile).launches
+
+
+def test_uneven_work_and_contended_atomics_are_told() -> None:
+    metrics = dict(made().metrics) | {"launch__grid_size": 40, "launch__waves_per_multiprocessor": 1.25}
+    said = {advice.rule: advice for advice in advise(made(metrics=metrics))}
+    assert said["WorkloadImbalance"].speedup == pytest.approx(40.0)  # 800 cycles, 400 on average, of 1000
+    assert "WorkloadImbalance" not in {advice.rule for advice in advise(made())}  # that grid is too small for all SMs
+    atomic = instruction(2, "ATOMS.ADD", wavefronts=100, stalls={"selected": 64, "mio_throttle": 1920})
+    conflicts = next(a for a in advise(made(instructions=(atomic,))) if a.rule == "SharedMemoryConflicts")
+    assert "own copy" in conflicts.text and "tcsim banks" not in conflicts.text

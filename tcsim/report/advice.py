@@ -120,7 +120,7 @@ def _bottleneck(p: _Profile) -> Iterator[Advice]:
         return
     c, m = p.get(compute), p.get(memory)
     waves = p.get("launch__waves_per_multiprocessor")
-    if max(c, m) < 60 and 0 < waves < 1:
+    if max(c, m) < 60 and 0 < waves < 0.8:
         text = (
             f"The grid is too small to fill the GPU: {waves:.2f} waves; arithmetic reaches {c:.0f} % of its peak, memory "
             f"{m:.0f} %. See Launch Statistics and Warp State Statistics"
@@ -165,6 +165,23 @@ def _small_grid(p: _Profile) -> Iterator[Advice]:
             "of "
             "whole waves, or let CTAs fetch tiles until there are none left (persistent kernel)",
             100 * (1 - waves / (whole + 1)),
+        )
+
+
+def _imbalance(p: _Profile) -> Iterator[Advice]:
+    """SMs that have ended while others work, of a grid that gives work to all."""
+    average, most, elapsed = (p.get(f"sm__cycles_{what}") for what in ("active.avg", "active.max", "elapsed.max"))
+    if not (average and elapsed) or p.get("launch__grid_size") < p.get("launch__sm_count"):
+        return
+    if most > 1.2 * average:
+        yield Advice(
+            "WorkloadImbalance",
+            "WorkloadDistribution",
+            "OPT",
+            f"The SM that works longest does so for {most:,.0f} cycles, one on average for {average:,.0f}: CTAs take unequal "
+            "time, or do not divide evenly among SMs. Start the long ones first, make them smaller, or let CTAs fetch work until "
+            "there is none left",
+            100 * (most - average) / elapsed,
         )
 
 
@@ -296,13 +313,16 @@ def _bank_conflicts(p: _Profile) -> Iterator[Advice]:
     if share > 0.1:
         port = p.stall_share("mio_throttle", "short_scoreboard")
         place = p.hottest(lambda i: i.wavefronts)
+        remedy = "'tcsim banks' shows the pattern and searches for a swizzle or padding without them"
+        if place.startswith(("ATOMS", "atom.shared", "red.shared")):
+            remedy = "Lanes update the same words: give each warp its own copy, or add up in registers first"
         yield Advice(
             "SharedMemoryConflicts",
             "MemoryWorkloadAnalysis",
             "OPT",
             f"{p.get(conflicts):,.0f} of {p.get(waves):,.0f} wavefronts of shared memory, {100 * share:.0f} %, are bank "
             "conflicts; most "
-            f"wavefronts at {place}. 'tcsim banks' shows the pattern and searches for a swizzle or padding without them",
+            f"wavefronts at {place}. {remedy}",
             100 * p.active_share * min(share, port),
         )
 
@@ -351,7 +371,7 @@ def _tensor(p: _Profile) -> Iterator[Advice]:
 
 
 _RULES = (
-    _bottleneck, _tensor, _sectors, _bank_conflicts, _issue, _stalls, _divergence, _small_grid, _few_ctas,
+    _bottleneck, _tensor, _sectors, _bank_conflicts, _issue, _stalls, _divergence, _small_grid, _few_ctas, _imbalance,
     _occupancy,
 )  # fmt: skip
 
