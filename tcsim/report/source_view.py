@@ -24,8 +24,9 @@ View = Literal["cuda", "ptx", "instruction"]
 class Line:
     """What instructions of one line did in all. ``where``: ``k.cu:41`` or ``ptx:118``. ``text``: the line, where it is known,
     or the instruction. ``stalls``: warp-cycles by reason, without those in which they issued. ``ideal_sectors`` and
-    ``ideal_wavefronts``: with perfect coalescing, and without bank conflicts. ``live``: the most registers of a thread that
-    hold a value at one of the instructions."""
+    ``ideal_wavefronts``: if every lane had bytes of its own, with perfect coalescing and without bank conflicts; at most what
+    there was, as lanes that read the same need less. ``live``: the most registers of a thread that hold a value at one of the
+    instructions."""
 
     where: str
     text: str
@@ -68,9 +69,9 @@ class Line:
         self.sectors += i.sectors
         self.wavefronts += i.wavefronts
         if i.sectors and space_of(i.opcode):
-            self.ideal_sectors += -(-i.threads * access_bytes(i.opcode) // 32)
+            self.ideal_sectors += min(i.sectors, -(-i.threads * access_bytes(i.opcode) // 32))
         if i.wavefronts:
-            self.ideal_wavefronts += ideal_wavefronts(i.opcode, i.executed, i.threads)
+            self.ideal_wavefronts += min(i.wavefronts, ideal_wavefronts(i.opcode, i.executed, i.threads))
 
 
 def source_lines(profile: LaunchProfile, view: View, sources: Iterable[Path] = ()) -> list[Line]:
