@@ -179,7 +179,7 @@ def _imbalance(p: _Profile) -> Iterator[Advice]:
             "WorkloadDistribution",
             "OPT",
             f"The SM that works longest does so for {most:,.0f} cycles, one on average for {average:,.0f}: CTAs take "
-            "time, or do not divide evenly among SMs. Start the long ones first, make them smaller, or let CTAs fetch "
+            "unequal time, or do not divide evenly among SMs. Start the long ones first, make them smaller, or let CTAs fetch "
             "work until there is none left",
             100 * (most - average) / elapsed,
         )
