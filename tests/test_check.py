@@ -325,3 +325,14 @@ def test_an_index_that_leads_into_another_buffer() -> None:
         text = kernel(f"add.s64 %rd1, slot, {bytes_off}; st.global.u32 [%rd1], lane; mov.u32 result, lane;")
         report = tcsim.check(tcsim.RawModule(code=text).get_function("k"), 1, 32, arguments)
         assert set(report.kinds()) == kinds, report.text()
+
+
+def test_machine_code_is_checked_for_what_stops_it(traces: Path) -> None:
+    from tcsim.cli.launches import LaunchOptions, prepare
+
+    launch = prepare(str(traces / "block_scan"), LaunchOptions(machine=True))
+    with tcsim.Checker() as checker:
+        launch.run()
+    report = checker.report
+    assert report.ok and report.launches == 1 and "this is machine code" in report.text()
+    assert all(comparison.equal for comparison in launch.bundle.compare(launch.outputs()))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import Token
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +19,19 @@ from tcsim.checking.hooked import HookedProgram, hooked_program
 from tcsim.checking.layout import DIVERGENT_BARRIER, F_KIND, F_OTHER_PC, F_PC
 from tcsim.checking.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_PLACE, N_WORST
 from tcsim.checking.provenance import check_fragments
-from tcsim.checking.report import Access, CheckReport, Hazard, merged
+from tcsim.checking.report import CheckReport, merged
+from tcsim.checking.running import Running, check_machine_code
 from tcsim.checking.slot import CheckedCluster, CheckedSlot, Order
 from tcsim.checking.tables import GridTables
 from tcsim.checking.written import writable_addresses
-from tcsim.errors import DeadlockError, KernelFault, TcsimError
-from tcsim.execute.cluster import Cluster
-from tcsim.execute.cta import CtaSlot
 from tcsim.execute.grid import run_grid
 
 if TYPE_CHECKING:
     from tcsim.execute.cta import Geometry
-    from tcsim.execute.loader import LoadedProgram
     from tcsim.launch.launch import Launch
     from tcsim.module import Function
 
 __all__ = ["Checker", "check"]
-
-Slot = TypeVar("Slot", bound=CtaSlot)
 
 CANCELLED_SHARE = 0.01
 """From which share of an instruction's elements on a note tells that sums cancel. Of sums of random numbers, 2^-LOST do by
@@ -50,8 +45,8 @@ class Checker:
     from it, to show what depends on the order; None: the executor's own. ``numerics``: also watch the accumulators of matrix
     instructions for overflow and cancellation. ``fragments``: also follow elements from memory to the first matrix
     instructions of one warp, to find registers exchanged or used twice (:mod:`tcsim.checking.provenance`). A launch that faults
-    or deadlocks is a hazard, too, and ends there; nothing is raised. Checkers nest; the innermost one checks a launch. Raises
-    TcsimError for a launch of machine code.
+    or deadlocks is a hazard, too, and ends there; nothing is raised. Of machine code, only what stops it is found, and results
+    that depend on unwritten memory; a note says so. Checkers nest; the innermost one checks a launch.
     """
 
     def __init__(self, *, seed: int | None = None, numerics: bool = True, fragments: bool = False) -> None:
@@ -75,48 +70,34 @@ class Checker:
         progress: Callable[[int, int], None] | None,
     ) -> int:
         """Run a launch and add what is wrong with it to the report; returns the warp instructions executed."""
-        program = launch.loaded.program
+        program, report = launch.loaded.program, self.report
+        running = Running(launch, geometry, parameters, resident)
+        report.launches += 1
         if program.image is not None:
-            raise TcsimError(f"{program.name}: checks run PTX; leave out execute='machine'")
+            return check_machine_code(running, progress, report)
         hooked = hooked_program(launch.loaded, launch.lowered, numerics=self.numerics)
         warpgroups = any(opcode.startswith("wgmma") for opcode in program.opcodes)
         order = Order.of(geometry, self.seed, together=4 if warpgroups else 1)
-        memory, clusters = launch.device.memory, geometry.ctas // geometry.cluster_size
-
-        def make_plain(kind: type[CtaSlot], **options: Any) -> Cluster:
-            make = partial(_make, kind, launch.loaded, launch, geometry, parameters, options)
-            return Cluster(make, geometry.cluster_size)
-
-        def watched(grid: GridTables) -> tuple[list[Hazard], int]:
-            options = {"grid": grid, "order": order}
-            make_slot = partial(_make, CheckedSlot, hooked.loaded, launch, geometry, parameters, options)
-            try:
-                make_cluster = partial(CheckedCluster, make_slot, geometry.cluster_size, order)
-                return [], run_grid(make_cluster, clusters, resident, progress)
-            except KernelFault as problem:
-                return [_of_fault(problem, hooked)], 0
-            except DeadlockError as problem:
-                return [Hazard("DEADLOCK", "", (), "", "", program.name, detail=str(problem))], 0
-
+        memory = launch.device.memory
         narrator = Narrator(hooked, geometry, memory, order.warps)
         writable = None
         if hooked.written is not None:
             writable = [*writable_addresses(hooked.written, parameters, launch.loaded.symbols), geometry.workspace]
         before = Snapshot.of(memory, writable)
         grid = GridTables(hooked, geometry, memory, writable)
-        stopped, executed = watched(grid)
+        make_slot = partial(running.slot, CheckedSlot, hooked.loaded, {"grid": grid, "order": order})
+        make_cluster = partial(CheckedCluster, make_slot, geometry.cluster_size, order)
+        stopped, executed = running.run(make_cluster, progress, hooked.loaded, hooked.origin)
         if grid.talked:
             before = None  # a second launch would print again
-        report = self.report
-        report.launches += 1
         found = [row for row in grid.found if row[F_KIND] != DIVERGENT_BARRIER or _is_divergent(row, hooked)]
         hazards = merged([narrator.hazard(row) for row in found] + stopped)
         unwritten = [hazard for hazard in hazards if hazard.kind == "UNINITIALISED"]
         if unwritten and before is not None and not stopped:
             if self.seed is not None:
                 before.restore()
-                run_grid(partial(make_plain, CtaSlot), clusters, resident)
-            if not depends_on_unwritten(before, make_plain, clusters, resident):
+                run_grid(running.plain, running.clusters, resident)
+            if not depends_on_unwritten(before, running.plain, running.clusters, resident):
                 hazards = [hazard for hazard in hazards if hazard.kind != "UNINITIALISED"]
                 report.notes += [f"{hazard.text()}\n  (no result depends on it)" for hazard in unwritten]
         if self.fragments and before is not None and not stopped:
@@ -124,37 +105,6 @@ class Checker:
         report.hazards += hazards
         report.notes += _notes(grid, narrator)
         return executed
-
-
-def _make(
-    kind: type[Slot],
-    loaded: LoadedProgram,
-    launch: Launch,
-    geometry: Geometry,
-    parameters: NDArray[np.uint8],
-    options: Mapping[str, Any],
-    rank: int,
-) -> Slot:
-    sms = launch.device.arch.limits.sms
-    return kind(loaded, geometry, launch.device.memory, parameters, sm_count=sms, rank=rank, **options)
-
-
-def _of_fault(problem: KernelFault, hooked: HookedProgram) -> Hazard:
-    program, origin = hooked.loaded.program, hooked.origin
-    loc = program.locs[problem.pc]
-    access = Access(
-        "",
-        program.opcodes[problem.pc],
-        origin[problem.pc],
-        problem.ptx_line,
-        program.files.get(loc.file, "") if loc is not None else "",
-        loc.line if loc is not None else 0,
-        problem.cta,
-        problem.warp,
-        problem.lanes,
-    )
-    where = f"{problem.address:#x}" if problem.address is not None else ""
-    return Hazard(problem.kind, where, (access,), "", "", program.name, detail=str(problem))
 
 
 def _is_divergent(row: NDArray[np.int64], hooked: HookedProgram) -> bool:
