@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,10 +90,18 @@ class Order:
         return Order(rng.permutation(geometry.ctas // geometry.cluster_size), tuple(warps))
 
 
-_KEPT = (
-    T_CELLS, T_NUMERIC, T_WAITED, T_BULK_WAITED, T_PRODUCT_WAITED, T_MBARRIERS, T_MBARRIER_CLOCKS, T_MBARRIER_WAITED,
-)  # fmt: skip
-"""What need not be emptied for the next CTA: other words say what of it means anything."""
+class _Tables(dict[int, NDArray[Any]]):
+    """Tables side by side in one block of memory, which is emptied at once."""
+
+    def __init__(self, shapes: Mapping[int, tuple[type[np.generic], tuple[int, ...]]]) -> None:
+        super().__init__()
+        sizes = {word: -(-int(np.prod(shape)) * np.dtype(kind).itemsize // 8) + 1 for word, (kind, shape) in shapes.items()}
+        self.block = np.zeros(sum(sizes.values()), np.int64)
+        start = 0
+        for word, (kind, shape) in shapes.items():
+            flat = self.block[start : start + sizes[word]].view(kind)
+            self[word] = flat[: int(np.prod(shape))].reshape(shape)
+            start += sizes[word]
 
 
 class _Listener(HostCalls):
@@ -117,37 +125,42 @@ class CheckedSlot(CtaSlot):
         warps, threads = self.geometry.warps, 32 * self.geometry.warps
         shared = len(self.shared)
         local = max(1, self.loaded.program.local_size)
-        self.check: dict[int, NDArray[Any]] = {
-            T_LANES: np.zeros((warps, 32, 32), np.uint32),
-            T_WARP_FLOOR: np.zeros(warps, np.int64),
-            T_OTHERS: np.zeros((warps, threads), np.uint32),
+        tracked, products = len(grid.hooked.tracked.names), len(grid.hooked.products.names)
+        self.emptied = _Tables(
+            {
+                T_LANES: (np.uint32, (warps, 32, 32)),
+                T_WARP_FLOOR: (np.int64, (warps,)),
+                T_OTHERS: (np.uint32, (warps, threads)),
+                T_ARRIVED: (np.uint32, (BARRIERS, warps)),
+                T_NEEDED: (np.int64, (BARRIERS,)),
+                T_PHASE: (np.int64, (BARRIERS,)),
+                T_GATHERED: (np.uint32, (BARRIERS, PHASES, threads + 1)),
+                T_MY_PHASE: (np.int64, (BARRIERS, warps)),
+                T_OPEN: (np.int64, (threads,)),
+                T_DONE: (np.int64, (threads,)),
+                T_LOCAL: (np.uint8, (threads, local)),
+                T_WRITTEN: (np.uint8, (warps, tracked, 32)),
+                T_PRODUCT_REGISTERS: (np.int64, (warps, products)),
+                T_FENCED: (np.uint32, (threads + 1,)),
+                T_BULK_OPEN: (np.int64, (threads,)),
+                T_BULK_READ: (np.int64, (threads,)),
+                T_BULK_DONE: (np.int64, (threads,)),
+                T_PRODUCT_OPEN: (np.int64, (warps,)),
+                T_PRODUCT_DONE: (np.int64, (warps,)),
+            }
+        )
+        self.kept: dict[int, NDArray[Any]] = {  # other words say what of them means anything for the CTA in the slot
             T_CELLS: new_cells((shared >> grid.plan.shared_bits) + 1),
-            T_ARRIVED: np.zeros((BARRIERS, warps), np.uint32),
-            T_NEEDED: np.zeros(BARRIERS, np.int64),
-            T_PHASE: np.zeros(BARRIERS, np.int64),
-            T_GATHERED: np.zeros((BARRIERS, PHASES, threads + 1), np.uint32),
-            T_MY_PHASE: np.zeros((BARRIERS, warps), np.int64),
-            T_OPEN: np.zeros(threads, np.int64),
-            T_DONE: np.zeros(threads, np.int64),
             T_WAITED: np.zeros((threads, RING), np.uint32),
-            T_LOCAL: np.zeros((threads, local), np.uint8),
-            T_WRITTEN: np.zeros((warps, max(1, len(grid.hooked.tracked.names)), 32), np.uint8),
-            T_PRODUCT_REGISTERS: np.zeros((warps, max(1, len(grid.hooked.products.names))), np.int64),
             T_NUMERIC: np.zeros((warps, KEPT, 32), np.uint32),
-            T_FENCED: np.zeros(threads + 1, np.uint32),
-            T_BULK_OPEN: np.zeros(threads, np.int64),
-            T_BULK_READ: np.zeros(threads, np.int64),
-            T_BULK_DONE: np.zeros(threads, np.int64),
             T_BULK_WAITED: np.zeros((threads, 2, RING), np.uint32),
-            T_PRODUCT_OPEN: np.zeros(warps, np.int64),
-            T_PRODUCT_DONE: np.zeros(warps, np.int64),
             T_PRODUCT_WAITED: np.zeros((warps, RING), np.uint32),
             T_MBARRIERS: np.zeros((MBARRIERS, MB_WORDS), np.int64),
             T_MBARRIER_CLOCKS: np.zeros((MBARRIERS, 2, threads + 1), np.uint32),
             T_MBARRIER_WAITED: np.zeros((MBARRIERS, RING, warps, 2), np.uint32),
         }
         self.state = np.zeros(T_WORDS, np.int64)
-        for word, array in self.check.items():
+        for word, array in (*self.kept.items(), *self.emptied.items()):
             self.state[word] = array.ctypes.data
         self.state[T_GRID] = grid.table.ctypes.data
         self.state[T_WARPS] = warps
@@ -174,11 +187,9 @@ class CheckedSlot(CtaSlot):
         grid[G_SEQUENCE] += 1
         self.state[T_CTA], self.state[T_BEGIN] = number, grid[G_SEQUENCE]
         self.state[T_FLOOR] = self.state[T_MBARRIER_COUNT] = 0
-        for word, array in self.check.items():
-            if word not in _KEPT:
-                array[...] = 0
+        self.emptied.block[...] = 0
         for word in (T_OPEN, T_BULK_OPEN, T_PRODUCT_OPEN):
-            self.check[word][...] = 1
+            self.emptied[word][...] = 1
 
 
 class CheckedCluster(Cluster):
