@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["REFUSED"]
+__all__ = ["REFUSED", "REFUSED_WORDS"]
 
 _TEXTURES = "textures and surfaces are not supported; read the data through a pointer"
 _TENSOR_MEMORY = "the tensor memory of sm_100 is not supported; compile for sm_90a or earlier"
@@ -14,3 +14,8 @@ REFUSED: dict[str, str] = {
     "multimem": "memory of several GPUs at one address is not supported",
 }
 """By base opcode."""
+
+_PAIRS = "pairs of CTAs (.cta_group) of sm_100 are not supported; compile for sm_90a or earlier"
+
+REFUSED_WORDS: dict[str, str] = {"cta_group::1": _PAIRS, "cta_group::2": _PAIRS}
+"""By modifier."""

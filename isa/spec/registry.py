@@ -32,7 +32,7 @@ from typing import Any
 from msgspec import Struct
 
 from isa.spec.pattern import OperandSpec, Pattern, Slot, parse_pattern
-from isa.spec.refused import REFUSED
+from isa.spec.refused import REFUSED, REFUSED_WORDS
 from isa.types import ScalarType, scalar_type
 
 __all__ = ["Form", "Instruction", "ResolvedOperand", "all_instructions", "by_base", "find", "instruction"]
@@ -243,6 +243,9 @@ def _find(opcode: str) -> tuple[list[Form], str]:
     known = set().union(*(_words(entry.pattern) for entry in entries))
     strange = [f".{token}" for token in tokens if token not in known]
     if strange:
+        why = next((REFUSED_WORDS[token[1:]] for token in strange if token[1:] in REFUSED_WORDS), "")
+        if why:
+            return [], why
         nearest = " ".join(dict.fromkeys(f".{word}" for token in strange for word in _near_words(token[1:], known)))
         return [], f"{base} is known, but not with {' '.join(strange)}" + (f"; nearest: {nearest}" if nearest else "")
     near = max(entries, key=lambda e: sum(token in _words(e.pattern) for token in tokens))

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["COPY_FAULTS"]
 
 NO_MAP, WRONG_RANK, WRONG_MODE, INNER_COORDINATE, SHARED_ALIGNMENT, SIZE, NOT_REDUCIBLE, NO_CLUSTER, NO_RANK = range(40, 49)
-NEGATIVE, OUTSIDE_CORNERS = 49, 50
+NEGATIVE, OUTSIDE_CORNERS, CORNERS_OUTSIDE = 49, 50, 51
 
 COPY_FAULTS = {
     NO_MAP: (
@@ -54,6 +54,12 @@ COPY_FAULTS = {
         "BAD COORDINATE",
         "coordinate {size} of an im2col copy is {address}, outside the box of pixels between the map's corners, where the copy "
         "must begin (PTX ISA 5.5.4.1)",
+    ),
+    CORNERS_OUTSIDE: (
+        "BAD TENSOR MAP",
+        "corner {address} of spatial dimension {size}: the box of pixels of an im2col map reaches out of the tensor. Only loads may "
+        "use such a map; stores and reductions need lower corners from 0 on and upper corners up to 0, or an H200 stops with an "
+        "illegal instruction",
     ),
     NO_RANK: (
         "BAD OPERAND",

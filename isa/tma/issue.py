@@ -15,6 +15,7 @@ from isa.kernels.planes import load_i64, load_u64, store_u64
 from isa.machine import CLUSTER, CLUSTER_SIZE, GENERIC, GLOBAL, OUT_OF_BOUNDS, SHARED, WINDOW_BITS, fault, locate
 from isa.mbarrier import complete_tx
 from isa.tma.faults import (
+    CORNERS_OUTSIDE,
     INNER_COORDINATE,
     NEGATIVE,
     NO_CLUSTER,
@@ -246,6 +247,10 @@ def tensor_store(ctx, tensor_map, source, dimensions, im2col, operation, at, num
     for index in range(dimensions):
         if at[index] < 0:
             return fault(ctx, NEGATIVE, number, GENERIC, at[index], index)
+    for index in range(dimensions - 2 if im2col else 0):
+        if g[LOWER + index] < 0 or g[UPPER + index] > 0:
+            corner = g[LOWER + index] if g[LOWER + index] < 0 else g[UPPER + index]
+            return fault(ctx, CORNERS_OUTSIDE, number, GENERIC, corner, index)
     if operation >= 0 and not can_reduce(operation, g[FORMAT]):
         return fault(ctx, NOT_REDUCIBLE, number, GENERIC, g[FORMAT], operation)
     shift = stack_array(3, np.int64)

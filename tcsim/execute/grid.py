@@ -29,6 +29,9 @@ SHORT_TURN = 1 << 13
 PATIENT_ROUNDS = 4
 """Rounds of turns without a CTA finishing before looking for an endless loop."""
 
+WATCHED_TURN = 1 << 18
+"""The most that a CTA runs before another gets a turn from then on: a loop recurs at the end of some turn, however long."""
+
 
 def run_grid(
     make_cluster: Callable[[], Cluster],
@@ -84,7 +87,8 @@ class _Run:
         return self.instructions
 
     def _turn(self, cluster: Cluster) -> None:
-        status, slot = cluster.run(self.turn)
+        watching = self.watch.rounds > PATIENT_ROUNDS
+        status, slot = cluster.run(min(self.turn, WATCHED_TURN) if watching else self.turn)
         if status == Outcome.PAUSED:
             self.running.append(cluster)
         elif status == Outcome.DONE:

@@ -1,0 +1,113 @@
+"""Record which im2col stores an H200 carries out, and what they leave behind.
+
+    python -m gpu_ref.tma.pixel_stores FOLDER
+
+writes ``pixel_stores.npz``: ``digests``, uint64 for each of :func:`draw`, 0 where the GPU stopped with an illegal instruction.
+Such a store takes its process's context with it, so each case has a process of its own.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_ref.tma import copy_cases, record
+from gpu_ref.tma.copies import carry_out, digests
+from gpu_ref.tma.copy_cases import Cases, MapCall
+from gpu_ref.tma.driver import Encoder
+
+__all__ = ["draw"]
+
+SEED = 77
+PROCESSES = 14
+_BF16, _F32, _U32 = 9, 7, 2
+
+
+def _map(**changed: Any) -> MapCall:
+    """A tensor of two images of eight pixels with 16 channels, stored whole rows at a time, but for what is ``changed``."""
+    given: dict[str, Any] = {"dtype": _F32, "address": 128, "dims": [16, 8, 2], "interleave": 0, "swizzle": 0, "fill": 0}
+    given |= {"lower": [0], "upper": [0], "channels": 16, "pixels": 8} | changed
+    given.setdefault("element_strides", [1] * len(given["dims"]))
+    if "strides" not in given:
+        given["strides"], total = [], given["dims"][0] * copy_cases.SIZES[given["dtype"]]
+        for extent in given["dims"][1:]:
+            given["strides"].append(total)
+            total *= extent
+    return MapCall(**given)
+
+
+def _chosen() -> list[tuple[MapCall, tuple[int, ...], int]]:
+    """(map, coordinates, operation): one thing changed at a time."""
+    made: list[tuple[MapCall, tuple[int, ...], int]] = [(_map(pixels=count), (0, 0, 0), 0) for count in (8, 1, 7, 9, 16, 40)]
+    made += [(_map(), where, 0) for where in ((0, 7, 0), (0, 0, 1), (0, 7, 1), (0, 0, 2), (4, 0, 0), (16, 0, 0))]
+    for lower, upper in ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (1, 1), (-1, 1), (-2, -2)):
+        for pixels, at in ((8, 0), (8, 2), (1, 2)):
+            made.append((_map(lower=[lower], upper=[upper], pixels=pixels), (0, at, 0), 0))
+    made += [(_map(element_strides=steps), (0, 0, 0), 0) for steps in ([1, 2, 1], [2, 1, 1], [1, 1, 2])]
+    made += [(_map(swizzle=swizzle, channels=8 * min(swizzle, 2)), (0, 0, 0), 0) for swizzle in (1, 2, 3)]
+    made += [(_map(dims=[16, 8, 4, 2], lower=[0, 0], upper=[0, 0]), (0, 0, 0, 0), 0)]
+    made += [(_map(dims=[16, 4, 2, 2, 2], lower=[0] * 3, upper=[0] * 3), (0, 0, 0, 0, 0), 0)]
+    made += [(_map(dtype=dtype, dims=[32, 8, 2]), (0, 0, 0), 0) for dtype in range(13)]
+    made += [(_map(dtype=_U32), (0, 0, 0), operation) for operation in range(1, 9)]
+    return made
+
+
+def draw() -> list[Cases]:
+    """Im2col stores and reductions, each by itself, the same every time."""
+    rng = random.Random(SEED)
+    made = _chosen()
+    for number in range(90):
+        drawn = copy_cases._pixels(rng, 2048, copy_cases.REGION_BYTES - 256, rng.choice([0, _U32, 6, _F32, _BF16]))
+        drawn.address = 128
+        if number % 2:
+            drawn.lower, drawn.upper = ([0] * len(drawn.lower) for _ in range(2))
+        made.append((drawn, tuple(copy_cases._begin(rng, drawn, False)), 0))
+    return [_case(*one) for one in made]
+
+
+def _case(made: MapCall, coordinate: tuple[int, ...], operation: int) -> Cases:
+    rows = copy_cases._Rows()
+    rows.add(
+        made,
+        kind=1,
+        dimensions=made.rank,
+        coordinate=[*coordinate, *[0] * (5 - len(coordinate))],
+        bytes=made.rows * made.row_bytes,
+        window=copy_cases._up(made.room + 128, 128),
+        operation=operation,
+    )
+    return rows.cases()
+
+
+def _carry_out(number: int, results: Any) -> None:
+    """In a process of its own: put a case's digest into ``results``."""
+    encoder, cases = Encoder(), draw()[number]
+    answer = carry_out("stores", cases, record._Gpu(), lambda call, base: record._encode(encoder, call, base))
+    results.put(int(digests("stores", cases, answer)[0]))
+
+
+def _digest(number: int) -> int:
+    context = get_context("spawn")
+    results = context.SimpleQueue()
+    process = context.Process(target=_carry_out, args=(number, results))
+    process.start()
+    process.join()
+    return 0 if results.empty() else int(results.get())
+
+
+def main(arguments: list[str]) -> None:
+    """Record into a folder."""
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        made = list(pool.map(_digest, range(len(draw()))))
+    np.savez_compressed(Path(arguments[0]) / "pixel_stores.npz", digests=np.array(made, np.uint64))
+    print(f"{sum(digest != 0 for digest in made)} of {len(made)} carried out")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
