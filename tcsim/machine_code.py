@@ -44,6 +44,7 @@ class ModuleCode:
             locs=locations_of(function),
             files=self.tree.files,
             functions=function_addresses(self.tree),
+            debug="debug" in self.tree.target_options,
         )
         self._check_symbols(program)
         return program

@@ -179,6 +179,40 @@ def test_calls_and_what_the_machine_provides(name: str) -> None:
     assert {output: hashlib.sha256(data).hexdigest() for output, data in outputs.items()} == calls.RECORDED[name]
 
 
+PRINTING = """.version 8.0
+.target sm_80
+.address_size 64
+.extern .func (.param .b32 r) vprintf (.param .b64 format, .param .b64 arguments);
+.extern .func (.param .b64 r) malloc (.param .b64 size);
+.global .align 1 .b8 text[10] = {{111, 102, 32, 37, 100, 10, 0}};
+.visible .entry k(.param .u64 out)
+{{
+.local .align 8 .b8 own[8];
+.reg .b64 l<9>; .reg .b32 r<9>; .reg .pred p<2>;
+ld.param.u64 l0, [out]; mov.u32 r0, %tid.x;
+st.local.u32 [own], r0; mov.u64 l1, text; cvta.global.u64 l1, l1; mov.u64 l2, own; cvta.local.u64 l2, l2;
+{{ .param .b64 p0; .param .b64 p1; .param .b32 r; st.param.b64 [p0], l1; st.param.b64 [p1], l2;
+call (r), vprintf, (p0, p1); ld.param.b32 r1, [r]; }}
+{{ .param .b64 p0; .param .b64 r; st.param.b64 [p0], 16; call (r), malloc, (p0); ld.param.b64 l3, [r]; }}
+setp.ne.u64 p0, l3, 0; selp.u32 r2, 1, 0, p0;
+mul.wide.u32 l4, r0, 8; add.u64 l0, l0, l4; st.global.v2.u32 [l0], {{r1, r2}};
+ret;
+}}
+"""
+
+
+@needs_tools
+@pytest.mark.parametrize(("target", "device"), [("sm_80", "a100"), ("sm_90", "h200")])
+def test_calls_of_the_machine_by_address(target: str, device: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """``CALL.ABS.NOINC R8`` of what a bank holds at a place that a register says."""
+    module = tcsim.RawModule(PRINTING.format().replace("sm_80", target))
+    with tcsim.Device(device, execute="machine"):
+        out = tcsim.zeros((2, 2), np.uint32)
+        module.get_function("k")((1,), (2,), (out,))
+    assert out.get().tolist() == [[1, 1], [1, 1]]
+    assert capfd.readouterr().out == "of 0\nof 1\n"
+
+
 # -------------------------------------------------------------------------------------------------------------------- fuzz
 
 

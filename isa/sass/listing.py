@@ -63,6 +63,7 @@ class CodeSection:
     """The code of one kernel or device function. ``labels``: name to address; ``is_kernel``: whether it can be launched.
 
     ``registers``: per thread; ``static_shared``: bytes, the system's reserved ones included; ``stack``: bytes of local memory;
+    ``recurses``: it takes more, how much is not known;
     ``parameter_base``, ``parameter_size``: where parameters are in constant bank 0, in bytes; ``parameter_offsets``: of each,
     by its number, from the first byte of all (alignment counts from the start of the bank).
     """
@@ -74,6 +75,7 @@ class CodeSection:
     registers: int = 0
     static_shared: int = 0
     stack: int = 0
+    recurses: bool = False
     parameter_base: int = 0
     parameter_size: int = 0
     parameter_offsets: dict[int, int] = field(default_factory=dict)
@@ -103,6 +105,7 @@ _SECOND_WORD = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/$")
 _SOURCE = re.compile(r'\s*//## File "\.nv_debug_ptx_txt[^"]*", line (\d+)')
 _LABEL = re.compile(r"([\w$.]+):$")
 _GUARD = re.compile(r"@(!?)(U?P)(\d|T)\s+")
+_UNKNOWN_STACK = 0xFFFF_FFFF
 _TARGETS = re.compile(r'\(\*"BRANCH_TARGETS ([^"]*)"\*\)')
 _IGNORED = re.compile(r"\s*(\.(align|type|size|other|global|weak|section\w*|local|sectionflags)\b.*|//.*)?$")
 
@@ -178,6 +181,8 @@ def _attributes(machine: MachineCode, code: CodeSection) -> None:
                 code.registers = int(values[1], 0)
             elif name == "EIATTR_MIN_STACK_SIZE":
                 code.stack = int(values[1], 0)
+                code.recurses = code.stack == _UNKNOWN_STACK
+                code.stack *= not code.recurses
     own = machine.data.get(f".nv.info.{code.name}")
     for name, values in own.attributes() if own is not None else ():
         if name == "EIATTR_PARAM_CBANK":

@@ -70,12 +70,13 @@ def lower_machine(
     locs: dict[int, ast.Location],
     files: dict[int, str],
     functions: Mapping[str, int] | None = None,
+    debug: bool = False,
 ) -> Program:
     """The program of a kernel.
 
     sm: the target. parameters: the PTX entry's, offsets counted from the first. directives: the entry's. locs: CUDA position
-    by PTX line; files: their names. functions: the addresses that PTX gives device functions. Raises KeyError for an
-    unknown kernel, UnsupportedError with everything unsupported.
+    by PTX line; files: their names. functions: the addresses that PTX gives device functions. debug: whether the code is built
+    for debugging (``-G``). Raises KeyError for an unknown kernel, UnsupportedError with everything unsupported.
     """
     code = machine.code[kernel]
     placed, starts = place(machine, code)
@@ -83,8 +84,21 @@ def lower_machine(
     if missing:
         raise UnsupportedError(missing, f"machine code of kernel {kernel}")
     writer = _Writer(machine, code, sm, placed, starts)
-    add_functions(writer.banks, code, functions or {})
+    if not add_functions(writer.banks, code, functions or {}) and debug:
+        missing = [_unresolved(item, kernel) for item in placed if item.instruction.base == "CALL" and _is_indirect(item)]
+        if missing:
+            raise UnsupportedError(missing, f"machine code of kernel {kernel}")
     return writer.program(parameters, directives, locs, files)
+
+
+def _is_indirect(item: Placed) -> bool:
+    return isinstance(item.operands.get("a"), Register)
+
+
+def _unresolved(item: Placed, kernel: str) -> Unsupported:
+    what = f"{item.instruction.text} (machine code, address {item.instruction.address:#x} of {item.section.name})"
+    why = "memory holds addresses that PTX gives functions, and code without a table of them (built with -G) calls by address"
+    return Unsupported(what, why, item.instruction.ptx_line, kernel)
 
 
 _KINDS = {
@@ -110,7 +124,9 @@ class _Writer:
         self.machine, self.code, self.sm, self.placed, self.starts = machine, code, sm, placed, starts
         self.owners, self.variables = owners_of(machine), machine.variables
         # The stack grows down from the end of local memory, and frames are aligned relative to it.
-        self.stack = -(-(sum(machine.code[name].stack for name in starts) + _more_stack(placed)) // STACK_ALIGN) * STACK_ALIGN
+        frames = [machine.code[name] for name in starts]
+        more = STACK_BYTES if any(frame.recurses for frame in frames) else _more_stack(placed)
+        self.stack = -(-(sum(frame.stack for frame in frames) + more) // STACK_ALIGN) * STACK_ALIGN
         self.banks: BankLayout = lay_out_banks(machine, code, self.stack)
         self.host = host_functions(placed, machine.data.get(".nv.constant4"))
         self._fill_in_code_addresses()
@@ -127,10 +143,14 @@ class _Writer:
         self.specials: dict[str, int] = {}
 
     def _fill_in_code_addresses(self) -> None:
-        """Addresses of functions in the banks are those of their instructions here."""
+        """Addresses of functions in the banks are those of their instructions here. What banks hold that the kernel does not
+        read is left alone."""
         image = self.banks.image
         content, symbols = bytearray(image.content), []
+        read = {operand.bank for item in self.placed for operand in item.instruction.operands if isinstance(operand, Constant)}
         for at, width, symbol in image.symbols:
+            if self.banks.bank_of(at) not in read:
+                continue
             number = self._function(symbol.symbol)
             if number is None and symbol.symbol not in HOST_FUNCTIONS:  # those that nobody calls stay 0
                 symbols.append((at, width, symbol))

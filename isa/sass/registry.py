@@ -20,7 +20,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from isa.sass.operands import Constant, Immediate, Matrices, Memory, Operand, Register
+from isa.sass.operands import Constant, Immediate, Label, Matrices, Memory, Operand, Register
 from isa.spec.pattern import OperandSpec, Pattern, Slot, parse_pattern
 from isa.spec.registry import Params, ResolvedOperand
 from isa.types import scalar_type
@@ -192,6 +192,8 @@ def match_operands(form: MachineForm, given: tuple[Operand, ...]) -> dict[str, O
 def _fits(operand: ResolvedOperand, given: Operand) -> bool:
     if isinstance(given, Matrices) or operand.name == "descriptors":
         return isinstance(given, Matrices) and operand.name == "descriptors"
+    if operand.name == "target":
+        return isinstance(given, Label)
     if operand.is_address:
         return isinstance(given, Memory | Constant)
     if operand.type.kind == "p":
