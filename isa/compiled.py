@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numba
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from isa.cachefolder import cache_folder, sources_hash
 
-__all__ = ["compiled", "compiled_for_address", "inlined"]
+__all__ = ["call", "compiled", "compiled_for_address", "inlined"]
 
 _config: Any = numba.config
 
@@ -30,9 +33,27 @@ def _cache_of(function: Callable[..., Any]) -> Iterator[None]:
 def _kept(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         with _cache_of(function):
-            return numba.njit(cache=True, **options)(function)
+            return _for_types(numba.njit(cache=True, **options)(function))
 
     return decorate
+
+
+def _for_types(dispatcher: Any) -> Any:
+    """Have a function compiled for the types of integer arguments, not for each number that another function calls it with:
+    LLVM sees the numbers where it inlines."""
+    if _config.DISABLE_JIT:
+        return dispatcher
+    original = dispatcher.get_call_template
+
+    def get_call_template(args: Any, keywords: Any) -> Any:
+        return original(tuple(map(_type, args)), {name: _type(kind) for name, kind in keywords.items()})
+
+    dispatcher.get_call_template = get_call_template
+    return dispatcher
+
+
+def _type(kind: Any) -> Any:
+    return kind.literal_type if isinstance(kind, numba.types.IntegerLiteral) else kind
 
 
 def compiled_for_address(signature: str, function: Callable[..., Any]) -> Any:
@@ -46,3 +67,18 @@ compiled: Callable[[Callable[..., Any]], Any] = _kept()
 
 inlined: Callable[[Callable[..., Any]], Any] = _kept(forceinline=True)
 """The same, always inlined by LLVM: for the small pieces of hot loops."""
+
+
+@intrinsic
+def call(typingctx: Any, function: Any, arguments: Any) -> Any:
+    """Call a compiled function through its address with a tuple of integers, each taken as int64; its result is one, too. What
+    most programs do without is called so: it is compiled, or fetched from disk, only for those that need it."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        word = ir.IntType(64)
+        parts = [builder.extract_value(values[1], at) for at in range(len(arguments))]
+        given = [context.cast(builder, part, kind, types.int64) for part, kind in zip(parts, arguments, strict=True)]
+        kind = ir.FunctionType(word, [word] * len(given))
+        return builder.call(builder.inttoptr(values[0], kind.as_pointer()), given)
+
+    return types.int64(types.int64, arguments), codegen

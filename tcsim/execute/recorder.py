@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.compiled import compiled
+from isa.compiled import call, compiled
 from isa.kernels.planes import as_i32, as_u32, store_i64
 from isa.machine import CLOCK, GLOBAL_TIMER
 from isa.program import EXTRA, KIND, OPERANDS, Kind, Program
 from tcsim.execute.accesses import MAX_WORDS, SPACE, access_table, describe, tile_table
 from tcsim.execute.barriers import popcount
-from tcsim.execute.signals import describe_signal, signal_table
+from tcsim.execute.signals import describer, signal_table
 from tcsim.execute.state import COUNT_FULL
 
 __all__ = ["Recorder", "barrier_table", "new_recorder", "record"]
@@ -31,10 +31,11 @@ class Recorder(NamedTuple):
 
     ``payload`` of a record is the position of its first payload word, or -1. ``accesses`` and ``tiles`` describe the
     program's memory instructions, ``barriers`` its CTA barriers (:func:`barrier_table`), ``signals`` its asynchronous ones
-    (:func:`~tcsim.execute.signals.signal_table`); ``pool`` is its operand pool's address. ``timed``: instructions whose result
-    depends on when they execute (``%clock``); a warp stops before one until ``permits[warp]`` is positive, and uses up one
-    permit; it then reads ``now[warp]``: (cycle, ns). ``last``: the group of each warp that has had its turn. ``counts``: per
-    instruction how often a warp executed it, with how many active and how many executing threads.
+    (:func:`~tcsim.execute.signals.signal_table`; ``describer``: what describes those); ``pool`` is its operand pool's address.
+    ``timed``: instructions whose result depends on when they execute (``%clock``); a warp stops before one until
+    ``permits[warp]`` is positive, and uses up one permit; it then reads ``now[warp]``: (cycle, ns). ``last``: the group of each
+    warp that has had its turn. ``counts``: per instruction how often a warp executed it, with how many active and how many
+    executing threads.
     """
 
     pcs: NDArray[np.int32]
@@ -47,6 +48,7 @@ class Recorder(NamedTuple):
     tiles: NDArray[np.int64]
     barriers: NDArray[np.int32]
     signals: NDArray[np.int32]
+    describer: int
     pool: int
     timed: NDArray[np.bool_]
     permits: NDArray[np.int64]
@@ -57,7 +59,7 @@ class Recorder(NamedTuple):
 
 def new_recorder(program: Program, warps: int, records: int, pool: int, counts: NDArray[np.int64]) -> Recorder:
     """Buffers for ``records`` instructions per warp. ``counts``: int64 [instructions, 3] to count in."""
-    shape = (warps, records)
+    shape, signals = (warps, records), signal_table(program)
     return Recorder(
         pcs=np.zeros(shape, np.int32),
         active=np.zeros(shape, np.uint32),
@@ -68,7 +70,8 @@ def new_recorder(program: Program, warps: int, records: int, pool: int, counts: 
         accesses=access_table(program),
         tiles=tile_table(program),
         barriers=barrier_table(program),
-        signals=signal_table(program),
+        signals=signals,
+        describer=describer() if (signals[:, 0] >= 0).any() else 0,
         pool=pool,
         timed=(program.code[:, KIND] == Kind.KERNEL) & (program.code[:, EXTRA] == 1),
         permits=np.zeros(warps, np.int64),
@@ -118,7 +121,7 @@ def record(log, s, w, pc, active, executing, base, ctx):
         log.payload[w, position] = room
         log.used[w, 1] = describe(log.words[w], room, row, log.tiles, log.pool, base, executing, ctx)
         if log.signals[pc, 0] >= 0:  # an access that signals an mbarrier object, too
-            log.used[w, 1] = describe_signal(log.words[w], log.used[w, 1], log.signals[pc], log.pool, base, executing, ctx)
+            log.used[w, 1] = _signal(log, w, pc, log.used[w, 1], base, executing, ctx)
     elif log.barriers[pc, 0] >= 0 and executing:
         log.payload[w, position] = room
         log.used[w, 1] = room + 2
@@ -128,8 +131,14 @@ def record(log, s, w, pc, active, executing, base, ctx):
             log.words[w, room + column] = 0 if place < 0 else _first_value(base + operands[place], executing)
     elif log.signals[pc, 0] >= 0 and executing:
         log.payload[w, position] = room
-        log.used[w, 1] = describe_signal(log.words[w], room, log.signals[pc], log.pool, base, executing, ctx)
+        log.used[w, 1] = _signal(log, w, pc, room, base, executing, ctx)
     return True
+
+
+@compiled
+def _signal(log, w, pc, start, base, executing, ctx):
+    words, row = log.words[w].ctypes.data, log.signals[pc].ctypes.data
+    return call(log.describer, (words, start, row, log.pool, base, executing, ctx))
 
 
 @compiled

@@ -7,12 +7,15 @@ runs.
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from isa.arith.stack import stack_array
-from isa.compiled import compiled
-from isa.kernels.planes import as_i32, as_u32, load_i64
+from isa.compiled import compiled, compiled_for_address
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
 from isa.machine import CLUSTER, CLUSTER_SIZE, GENERIC, SHARED, WINDOW_BITS, locate
 from isa.mbarrier import is_complete
 from isa.program import OPERANDS, Program
@@ -20,7 +23,7 @@ from isa.tma.geometry import ADDRESS, BOX, DIM, IM2COL, INTERLEAVE, PIXELS, SIZE
 from isa.tma.geometry import RANK as MAP_RANK
 from isa.tma.walk import box_bytes
 
-__all__ = ["COPY_WORDS", "Signal", "describe_signal", "signal_table"]
+__all__ = ["COPY_WORDS", "Signal", "describer", "signal_table"]
 
 
 class Signal:
@@ -89,9 +92,24 @@ def _what(words: list[str]) -> int:
     return what
 
 
+def describer() -> int:
+    """The address of what appends the payload of one instruction to a warp's words and returns the position behind it: int64
+    (address of the words, where it starts, address of the instruction's row of the table, operand pool, register block,
+    executing lanes, ctx). Compiled code calls it, so that a program without such instructions need not have it compiled."""
+    return int(_compiled().address)
+
+
+@functools.cache
+def _compiled() -> Any:
+    return compiled_for_address("int64(int64, int64, int64, int64, int64, int64, int64)", _describe_signal)
+
+
+def _describe_signal(words, start, row, pool, base, executing, ctx):
+    return describe_signal(as_i64(words), start, as_i32(row), pool, base, np.uint32(executing), ctx)
+
+
 @compiled
 def describe_signal(words, start, row, pool, base, executing, ctx):
-    """Append the payload of one instruction to ``words``; returns the position behind it."""
     operands = as_i32(pool + row[AT])
     if row[WHAT] >= LOAD:
         return _describe_copy(words, start, row, operands, base, executing, ctx)

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 from numpy.typing import NDArray
-
-from isa.compiled import inlined
-from isa.kernels.planes import as_i32, as_i64, load_i64
 
 __all__ = ["ArrayTable", "address_of_row", "row", "row32"]
 
@@ -37,19 +37,40 @@ class ArrayTable:
         return self._arrays[number]
 
 
-@inlined
-def address_of_row(c, number, index):
+def _address(builder: Any, table: Any, number: Any, index: Any) -> Any:
+    """The host address of a row, of 64-bit integers of a builder: the table has (address, bytes of a row) for each array."""
+    word = ir.IntType(64)
+    entry = builder.gep(builder.inttoptr(table, word.as_pointer()), [builder.shl(number, word(1))])
+    start, pitch = builder.load(entry), builder.load(builder.gep(entry, [word(1)]))
+    return builder.add(start, builder.mul(index, pitch))
+
+
+# Intrinsics: the rules call these so often that functions, one for each combination of argument types, would take a third of
+# the time of compiling them.
+
+
+@intrinsic
+def address_of_row(typingctx, c, number, index):
     """The host address of a row of an array."""
-    return load_i64(c + 16 * number) + index * load_i64(c + 16 * number + 8)
+
+    def codegen(context, builder, signature, arguments):
+        return _address(builder, *arguments)
+
+    return types.int64(types.int64, types.int64, types.int64), codegen
 
 
-@inlined
-def row(c, number, index):
-    """A row of an array of int64."""
-    return as_i64(address_of_row(c, number, index))
+def _row_of(element: Any) -> Any:
+    @intrinsic
+    def of_row(typingctx, c, number, index):
+        def codegen(context, builder, signature, arguments):
+            return builder.inttoptr(_address(builder, *arguments), context.get_value_type(signature.return_type))
+
+        return types.CPointer(element)(types.int64, types.int64, types.int64), codegen
+
+    return of_row
 
 
-@inlined
-def row32(c, number, index):
-    """A row of an array of int32."""
-    return as_i32(address_of_row(c, number, index))
+row = _row_of(types.int64)
+"""A row of an array of int64."""
+row32 = _row_of(types.int32)
+"""A row of an array of int32."""

@@ -19,6 +19,7 @@ from tcsim.execute.signals import signal_table
 from tcsim.launch.occupancy import Occupancy
 from tcsim.memory import DeviceMemory
 from tcsim.timing.compiled import CompiledChip
+from tcsim.timing.compiled.others import address_for
 from tcsim.timing.compiled.state import new_chip_state
 from tcsim.timing.counters import Counters
 from tcsim.timing.gpc_clock import covers_all_gpcs, elapsed_cycles
@@ -131,7 +132,10 @@ def run_timed(
     constant = cycles_of_ns(code.constant_miss_ns + code.shared_constant_ns * placement.busy, sm_hz)
     constant += int(memories.costs[CODE_MISS])
     if engine == "compiled" and not observers:
-        state = new_chip_state(table, memories, streams.buffers, placement, threads=geometry.threads, constant=constant)
+        others = address_for({entry.unit for entry in table.entries}, placement.size)
+        state = new_chip_state(
+            table, memories, streams.buffers, placement, threads=geometry.threads, constant=constant, others=others
+        )
         fast = CompiledChip(state, streams, distributor, geometry.members, chip.launch.cta)
         for site, cluster, cycle in distributor.first_wave():
             fast.expect(site, cluster, cycle)

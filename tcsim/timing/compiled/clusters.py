@@ -116,7 +116,6 @@ def wait_for_cluster(c, w, base):
 @compiled
 def after_exit(c, w, now):
     """Lanes of a warp have ended, for which the others may have waited."""
-    if row(c, OPTIONS, 0)[O_SIZE] > 1:
-        site = row(c, SITE_OF, 0)[row(c, WARPS, w)[W_CTA]]
-        if _complete(c, site):
-            _open(c, site, now)
+    site = row(c, SITE_OF, 0)[row(c, WARPS, w)[W_CTA]]
+    if _complete(c, site):
+        _open(c, site, now)

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.compiled import compiled
+from isa.compiled import call, compiled
 from tcsim.execute.barriers import popcount
 from tcsim.timing.arrays import address_of_row, row, row32
-from tcsim.timing.compiled.clusters import after_exit, arrive_at_cluster, wait_for_cluster
 from tcsim.timing.compiled.issuing import account, advance, charge, commit_copies, deliver, read_operands, read_registers, take
-from tcsim.timing.compiled.signals import async_store, await_phase, bulk_copy, send_signals
 from tcsim.timing.compiled.state import (
     A_CTA,
     A_KIND,
@@ -46,6 +44,8 @@ from tcsim.timing.compiled.state import (
     M_AGENDA,
     NEEDED,
     O_EXIT,
+    O_OTHERS,
+    O_SIZE,
     O_SUBS,
     O_WARPS,
     OPTIONS,
@@ -92,8 +92,6 @@ _SHORT, _LONG, _WAIT = REASON["short_scoreboard"], REASON["long_scoreboard"], RE
 _BARRIER, _DRAIN, _DISPATCH = REASON["barrier"], REASON["drain"], REASON["dispatch_stall"]
 PIPE, PORT, LOAD, STORE, ATOMIC, COPY = Unit.PIPE, Unit.PORT, Unit.LOAD, Unit.STORE, Unit.ATOMIC, Unit.COPY
 COMMIT, BARRIER, ARRIVE, EXIT, CLOCK = Unit.COMMIT, Unit.BARRIER, Unit.ARRIVE, Unit.EXIT, Unit.CLOCK
-CLUSTER_ARRIVE, CLUSTER_WAIT = Unit.CLUSTER_ARRIVE, Unit.CLUSTER_WAIT
-SIGNAL, AWAIT, BULK, ASYNC_STORE = Unit.SIGNAL, Unit.AWAIT, Unit.BULK, Unit.ASYNC_STORE
 
 
 @compiled
@@ -139,14 +137,8 @@ def issue(c, w, now):
             deliver(c, w, e, (row(c, WARPS, w)[W_LANDED] << SHIFT) + _LONG)
         read_operands(c, w, e, row(c, WARPS, w)[W_LANDED], _LONG)
         advance(c, w, base)
-    elif unit == SIGNAL:
-        send_signals(c, w, sub, pipe, e, now, base)
-    elif unit == AWAIT:
-        await_phase(c, w, sub, pipe, e, now, base)
-    elif unit == BULK:
-        bulk_copy(c, w, sub, pipe, e, now, base)
-    elif unit == ASYNC_STORE:
-        async_store(c, w, sub, pipe, e, now, base)
+    elif unit > CLOCK:
+        call(row(c, OPTIONS, 0)[O_OTHERS], (c, w, pipe, now, base))
     elif unit == EXIT:
         take(c, sub, pipe, now, now, e[E_BUSY])
         _exit(c, w, now, base)
@@ -160,12 +152,7 @@ def issue(c, w, now):
     else:
         take(c, sub, pipe, now, now, e[E_BUSY])
         read_operands(c, w, e, now, _SHORT)
-        if unit == CLUSTER_ARRIVE:
-            arrive_at_cluster(c, w, now, base)
-        elif unit == CLUSTER_WAIT:
-            wait_for_cluster(c, w, base)
-        else:
-            _barrier(c, w, unit == BARRIER, now, base)
+        _barrier(c, w, unit == BARRIER, now, base)
     return False
 
 
@@ -333,7 +320,8 @@ def _exit(c, w, now, base):
     for number in range(BARRIERS):
         if opening >> number & 1:
             _open(c, place, number, now + row(c, COSTS, 0)[BARRIER_RELEASE])
-    after_exit(c, w, now)
+    if row(c, OPTIONS, 0)[O_SIZE] > 1:
+        call(row(c, OPTIONS, 0)[O_OTHERS], (c, w, 0, now, 0))
 
 
 @compiled

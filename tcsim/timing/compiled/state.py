@@ -70,11 +70,12 @@ START, END = 0, 1
 C_NUMBER, C_ALIVE, C_END, C_SM = range(4)
 
 # OPTIONS, one row. BOARD: entries of a scoreboard. CTA: cycles from its dispatch to its start. SIZE: CTAs of a cluster.
+# OTHERS: address of what executes units that few programs have (tcsim.timing.compiled.others).
 (
     O_GREEDY, O_ORDER, O_GUARD, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_ITEMS, O_BOARD, O_JUMPS, O_CTA,
-    O_EXIT, O_SIZE, O_CLUSTER_RELEASE, O_COLLECTING,
-) = range(17)  # fmt: skip
-OPTION_COUNT = 17
+    O_EXIT, O_SIZE, O_CLUSTER_RELEASE, O_COLLECTING, O_OTHERS,
+) = range(18)  # fmt: skip
+OPTION_COUNT = 18
 
 # SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions. TOUCHED: something has
 # happened on an SM whose turn it was not.
@@ -146,9 +147,10 @@ def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def new_chip_state(
-    program: Table, memories: Hierarchy, buffers: Buffers, placement: Placement, *, threads: int, constant: int
+    program: Table, memories: Hierarchy, buffers: Buffers, placement: Placement, *, threads: int, constant: int, others: int
 ) -> ChipState:
-    """An empty chip. ``threads``: of a CTA; ``constant``: cycles of a miss of the constant cache."""
+    """An empty chip. ``threads``: of a CTA; ``constant``: cycles of a miss of the constant cache; ``others``: the address of
+    what executes units that few programs have."""
     chip = program.chip
     entry, places = pack_entries(program.entries)
     warps, subs = -(-threads // 32), chip.scheduler.sub_partitions
@@ -161,7 +163,7 @@ def new_chip_state(
         chip.scheduler.greedy, ORDERS.index(chip.scheduler.order), chip.scheduler.guard_delay, constant, per_sm,
         warps, subs, threads, len(kinds), items, program.scoreboard, chip.scheduler.jump_interval, chip.launch.cta,
         chip.launch.exit, placement.size, chip.clusters.barrier_release if chip.clusters else 0,
-        chip.scheduler.operand_cycles,
+        chip.scheduler.operand_cycles, others,
     )  # fmt: skip
     depth = max(1, *(spec.queue for spec in kinds))
     places_in_all = sms * per_sm
