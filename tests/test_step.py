@@ -163,6 +163,20 @@ def test_values_in_words(number: int, kind: str, style: str, text: str) -> None:
     assert lane_text(number, kind, style) == text
 
 
+def test_float64_matrices_are_drawn() -> None:
+    body = """
+        .reg .f64 a0, b0, c<3>, d<3>;
+        cvt.rn.f64.u32 a0, lane; mov.f64 b0, 0d4000000000000000; mov.f64 c1, 0d3FE0000000000000; mov.f64 c2, c1;
+        mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {d1, d2}, {a0}, {b0}, {c1, c2};
+        cvt.rzi.u32.f64 result, d1;
+    """
+    recording = record(body)
+    cursor = Cursor(recording, at=next(at for at, o in enumerate(opcodes(recording)) if o.startswith("mma")))
+    tiles = {tile.operand: tile.values for tile in cursor.tiles()}
+    assert (tiles["A"] == np.arange(32).reshape(8, 4)).all() and (tiles["B"] == 2).all()
+    assert (tiles["D"] == tiles["A"] @ tiles["B"] + 0.5).all() and tiles["D"].shape == (8, 8)
+
+
 def machine_cursor(name: str, warp: int = 0) -> Cursor:
     """The machine code that a bundle holds, recorded."""
     launch = prepare(str(ROOT / "traces" / name), LaunchOptions(machine=True))

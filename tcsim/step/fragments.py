@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,10 +31,9 @@ class Tile:
     values: NDArray[np.float64]
 
 
-def operand_bits(program: Program, pc: int, block: NDArray[np.uint32]) -> dict[str, tuple[OperandLayout, NDArray[np.uint32]]]:
-    """The operands of the matrix instruction at ``pc`` by name, with their registers in ``block``, uint32 [register, lane];
-    those in one matrix of 32-bit registers. None for other instructions, and for products of warpgroups, whose operands are in
-    shared memory."""
+def operand_bits(program: Program, pc: int, block: NDArray[np.uint32]) -> dict[str, tuple[OperandLayout, NDArray[Any]]]:
+    """The operands of the matrix instruction at ``pc`` by name, with their registers in ``block``, uint32 [register, lane]
+    (float64: uint64). None for other instructions, and for products of warpgroups, whose operands are in shared memory."""
     opcode = program.opcodes[pc]
     base = opcode.partition(".")[0]
     if not (opcode.startswith(("mma.sync", "wmma.mma")) or base in _MACHINE):
@@ -48,17 +48,23 @@ def operand_bits(program: Program, pc: int, block: NDArray[np.uint32]) -> dict[s
         places = [int(word) // 4 for word in program.pool[row : row + operand.count]]
         row += operand_slots(operand)
         one = found.operands.get(operand.name)
-        if one is not None and one.matrices == 1 and one.register_bits == 32:
-            out[operand.name] = one, np.stack([block[at : at + 32] for at in places])
+        if one is None or one.matrices != 1:
+            continue
+        words = np.stack([block[at : at + 32] for at in places])
+        if one.register_bits == 64:
+            words = words | np.stack([block[at + 32 : at + 64] for at in places]).astype(np.uint64) << np.uint64(32)
+        out[operand.name] = one, words
     return out
 
 
-_MACHINE = ("HMMA", "IMMA", "QMMA", "BMMA")
+_MACHINE = ("HMMA", "IMMA", "QMMA", "BMMA", "DMMA")
 
 
-def elements(one: OperandLayout, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def elements(one: OperandLayout, words: NDArray[Any]) -> NDArray[Any]:
     """The bits of every element, [row, column], from an operand's registers."""
-    return (words[one.register, one.lane] >> one.bit.astype(np.uint32)) & np.uint32((1 << one.bits) - 1 & 0xFFFF_FFFF)
+    found: NDArray[Any] = words[one.register, one.lane] >> one.bit.astype(words.dtype)
+    shown: NDArray[Any] = found & words.dtype.type((1 << one.bits) - 1)
+    return shown
 
 
 def tiles(program: Program, pc: int, block: NDArray[np.uint32]) -> list[Tile]:
