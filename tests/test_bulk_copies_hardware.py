@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gpu_ref.tma import copies, copy_cases
+from gpu_ref.tma import copies, copy_cases, pixel_stores
 from gpu_ref.tma.copy_cases import BLOCK_REDUCTIONS, MOVES, Cases, MapCall
 from isa import machine
 from isa.instructions import tensor_map as replacing
@@ -19,6 +19,7 @@ from isa.kernels.planes import store_u64
 from isa.mbarrier import arrive, expect_tx, initial, is_complete
 from isa.tma import issue
 from isa.tma import tensor_map as layout
+from isa.tma.faults import CORNERS_OUTSIDE, OUTSIDE_CORNERS
 from isa.tma.reduce import OPERATIONS
 from isa.tma.tensor_map import ELEMENT_TYPES, TensorMap
 
@@ -217,6 +218,25 @@ def test_copies_leave_what_an_h200_leaves(recorded, family: str) -> None:
     assert not len(wrong), (wrong[:5], cases.rows[wrong[0]])
     if "completed" in answer:
         np.testing.assert_array_equal(answer["completed"], recorded[f"{family}.completed"])
+
+
+def test_pixels_are_stored_where_an_h200_stores_them() -> None:
+    with np.load(VECTORS / "pixel_stores.npz") as vectors:
+        recorded = vectors["digests"]
+    drawn = pixel_stores.draw()
+    assert len(drawn) == len(recorded) > (recorded != 0).sum() > 90
+    for number, (cases, digest) in enumerate(zip(drawn, recorded, strict=True)):
+        held = copy_cases.regions(cases)
+        bench, row = Bench(held.reshape(-1)), cases.rows[0]
+        bench.begin(cases.maps[0])
+        bench.shared[0][: row["window"]] = copy_cases.source()[: row["window"]]
+        where = (bench.map_at, int(row["at"]), int(row["dimensions"]), True, int(row["operation"]) - 1)
+        status = issue.tensor_store(bench.ctx.ctypes.data, *where, integers(row["coordinate"], 5), 0)
+        if digest == 0:
+            assert status in (CORNERS_OUTSIDE, OUTSIDE_CORNERS), number
+        else:
+            assert status == 0, number
+            assert copies.digests("stores", cases, {"regions": held})[0] == digest, number
 
 
 # The fields as the kernel ``replacements`` numbers them: function, its ``field``, constant operand.

@@ -57,9 +57,9 @@ COPY_FAULTS = {
     ),
     CORNERS_OUTSIDE: (
         "BAD TENSOR MAP",
-        "corner {address} of spatial dimension {size}: the box of pixels of an im2col map reaches out of the tensor. Only loads may "
-        "use such a map; stores and reductions need lower corners from 0 on and upper corners up to 0, or an H200 stops with an "
-        "illegal instruction",
+        "corner {address} of spatial dimension {size}: the box of pixels of an im2col map reaches out of the tensor. Only "
+        "loads may use such a map; stores and reductions need lower corners from 0 on and upper corners up to 0, or an H200 "
+        "stops with an illegal instruction",
     ),
     NO_RANK: (
         "BAD OPERAND",
