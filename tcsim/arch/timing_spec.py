@@ -225,10 +225,10 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     A slice is busy with a read for ``read_clocks`` of its clock, of ``clock_hz``, for each sector, with a write for
     ``write_clocks``, with the sectors that memory or the other partition brings for ``fill_clocks`` each; with any request for
     at least one, with a write for at least ``least_write_clocks``. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM
-    asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: how
-    long a slice is busy with an atomic on one sector, ``atomic_lane_ns`` for each lane on one word. ``merging_sms``: SMs in a
-    row whose reads of a line that is under way for one of them are merged in front of the L2 (0: none are), up to
-    ``merging_requests`` into one.
+    asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: for
+    how long an atomic keeps a slice busy, for each sector and each lane on the busiest word, at least ``atomic_lane_ns`` for
+    each lane. ``merging_sms``: SMs in a row whose reads of a line that is under way for one of them are merged in front of the
+    L2 (0: none are), up to ``merging_requests`` into one.
     """
 
     partitions: int

@@ -125,7 +125,7 @@ def l1_store(m, sm, words, first, end, partial, now, start):
 
 
 @compiled
-def l1_atomic(m, sm, words, first, end, lane_ticks, now, start):
+def l1_atomic(m, sm, words, first, end, lanes, lane_ticks, now, start):
     """Atomics on sectors, done at the L2; returns the cycle in which all results are back. The L1 forgets the sectors."""
     ready = start + row(m, COSTS, 0)[L1_LATENCY]
     index = first
@@ -134,5 +134,5 @@ def l1_atomic(m, sm, words, first, end, lane_ticks, now, start):
         slot = find(m, L1, sm, line)
         if slot >= 0:
             row(m, L1_VALID, sm)[slot] &= ~mask
-        ready = max(ready, l2_atomic(m, sm, line, mask, lane_ticks, now, start) + row(m, COSTS, 0)[L1_LATENCY])
+        ready = max(ready, l2_atomic(m, sm, line, mask, lanes, lane_ticks, now, start) + row(m, COSTS, 0)[L1_LATENCY])
     return ready

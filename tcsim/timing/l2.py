@@ -219,18 +219,18 @@ def l2_write(m, sm, line, mask, partial, now, start):
 
 
 @compiled
-def l2_atomic(m, sm, line, mask, lane_ticks, now, start):
-    """Atomics on sectors of a line, executed at its home slice, which spends at least ``lane_ticks`` on the busiest word.
-    Returns the cycle in which the results are back, without the L1's latency."""
+def l2_atomic(m, sm, line, mask, lanes, lane_ticks, now, start):
+    """Atomics on sectors of a line, executed at its home slice. That goes over the sectors once for each of ``lanes`` on the
+    busiest word, and spends at least ``lane_ticks`` on each. Returns the cycle in which the results are back, without the L1's
+    latency."""
     ticks = now * TICKS
     home = _home(m, line)
     count = count4(mask)
     row(m, TOTALS, 0)[L2_REQUESTS] += 1
     row(m, TOTALS, 0)[ATOMIC_SECTORS] += count
-    served = max(
-        serve(row(m, PORTS, sm), UP, start * TICKS, count * TICKS),
-        _slice(m, home, line, ticks, max(row(m, COSTS, 0)[CLOCK_T], count * row(m, COSTS, 0)[ATOMIC_T], lane_ticks)),
-    )
+    service = max(row(m, COSTS, 0)[LEAST_STORE_T], lanes * max(count * row(m, COSTS, 0)[ATOMIC_T], lane_ticks))
+    served = max(serve(row(m, PORTS, sm), UP, start * TICKS, count * TICKS), _slice(m, home, line, ticks, service))
+    row(m, PORTS, sm)[UP] = served  # it waits in the SM until the slice takes it
     row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
     latency = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     if home != near_partition(m, sm):

@@ -38,6 +38,7 @@ from tcsim.timing.hierarchy import (
     STAGES,
     STORE_AHEAD,
     TOTALS,
+    UP,
     WAVEFRONT_LATENCY,
     WAVEFRONTS,
     serve,
@@ -103,6 +104,14 @@ def _count_device(m, pc, sectors, hits):
     row(m, EVENTS, pc)[L1_HITS] += hits
 
 
+@inlined
+def _wait_for_room(m, sm, left):
+    """What has been stored last leaves the SM in cycle ``left``: the data port waits until there is room behind it."""
+    free = left - row(m, COSTS, 0)[STORE_AHEAD]
+    if row(m, PORTS, sm)[DATA] < free:
+        row(m, PORTS, sm)[DATA] = free
+
+
 @compiled
 def load_part(m, sm, sub, pc, fewest, cached, words, at, now):
     """A load of a register per lane, of a matrix, or of a register's part of a tile. Returns (start, cycle in which the data is
@@ -140,8 +149,7 @@ def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
     port = max(fewest, count + lines * words[at + 1])  # as fast as the way to the L2 takes them
     start = enter(m, sm, sub, now, port, max(stage, port))
     left, done, hits = l1_store(m, sm, words, first, first + count, words[at + 1], now, start)
-    if row(m, PORTS, sm)[DATA] < left - row(m, COSTS, 0)[STORE_AHEAD]:  # no room for its data yet
-        row(m, PORTS, sm)[DATA] = left - row(m, COSTS, 0)[STORE_AHEAD]
+    _wait_for_room(m, sm, left)
     _count_device(m, pc, count, hits)
     return start, left, done, False, first + count
 
@@ -149,21 +157,24 @@ def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
 @compiled
 def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
     """An atomic: on shared memory in place, on global memory at the L2, where it takes ``lane_ticks`` for each lane on the
-    busiest word. Returns (start, cycle in which its result is there, whether it was in shared memory, next part)."""
+    busiest word. Returns (start, cycle in which its data has left the SM, cycle in which its result is there, whether it was in
+    shared memory, next part)."""
     words = as_i64(words)
     count = words[at]
     if words[at + 1] < -1:
         start, done = _remote(m, sm, sub, words[at + 1], count, row(m, COSTS, 0)[REMOTE_ATOMIC_T], _stage(m, count), now)
-        return start, done + row(m, COSTS, 0)[SHARED_ATOMIC], False, at + 2
+        return start, start, done + row(m, COSTS, 0)[SHARED_ATOMIC], False, at + 2
     if words[at + 1] < 0:
         start, done = _shared(m, sm, sub, pc, count, fewest, _stage(m, count), now)
-        return start, done + row(m, COSTS, 0)[SHARED_ATOMIC], True, at + 2
+        return start, start, done + row(m, COSTS, 0)[SHARED_ATOMIC], True, at + 2
     first = at + 2
     port = tag_cycles(m, lines_in(words, first, first + count))
     start = enter(m, sm, sub, now, port, _stage(m, port))
-    done = l1_atomic(m, sm, words, first, first + count, lane_ticks * words[at + 1], now, start)
+    done = l1_atomic(m, sm, words, first, first + count, words[at + 1], lane_ticks, now, start)
+    left = row(m, PORTS, sm)[UP] // TICKS
+    _wait_for_room(m, sm, left)
     _count_device(m, pc, count, 0)
-    return start, done, False, first + count
+    return start, left, done, False, first + count
 
 
 @compiled

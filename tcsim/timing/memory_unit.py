@@ -100,13 +100,14 @@ class MemoryUnit:
         if at < 0:
             warp.pipe.take(now, now, 1)
             return
-        start, done, shared, _ = atomic_part(
+        start, left, done, shared, _ = atomic_part(
             self.address, self.number, sub.number, entry.pc, entry.fewest_wavefronts, entry.lane_ticks,
             warp.words, at, now,
         )  # fmt: skip
         warp.pipe.take(now, int(start), 1)
         done = int(done) + (entry.result >> SHIFT)
         if not shared:
+            warp.stores_left = max(warp.stores_left, int(left))
             warp.stores_done = max(warp.stores_done, done)
         reason = _SHORT if shared else _LONG
         warp.deliver((done << SHIFT) + reason)

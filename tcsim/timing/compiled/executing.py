@@ -191,10 +191,11 @@ def _access(c, w, sub, pc, e, pipe, now):
                 warp[W_LEFT] = max(warp[W_LEFT], left)
                 warp[W_DONE] = max(warp[W_DONE], done)
     elif unit == ATOMIC:
-        start, done, shared, at = atomic_part(c, sm, s, pc, fewest, e[E_LANE], words, at, now)
+        start, left, done, shared, at = atomic_part(c, sm, s, pc, fewest, e[E_LANE], words, at, now)
         take(c, sub, pipe, now, start, 1)
         done += e[E_RESULT] >> SHIFT
         if not shared:
+            warp[W_LEFT] = max(warp[W_LEFT], left)
             warp[W_DONE] = max(warp[W_DONE], done)
         deliver(c, w, e, (done << SHIFT) + (_SHORT if shared else _LONG))
     else:
