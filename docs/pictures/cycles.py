@@ -13,6 +13,6 @@ HERE = Path(__file__).parent
 TRACES = HERE.parents[1] / "traces"
 
 if __name__ == "__main__":
-    held_out = str(TRACES / "wide.tar.xz")
+    held_out = [str(TRACES / f"{name}.tar.xz") for name in ("wide", "scoreboard")]
     tables = ["--out", str(HERE.parent / "correlation.md"), "--plot", str(HERE / "cycles.svg")]
-    raise SystemExit(main(["correlate", str(TRACES), "--held-out", held_out, *tables]))
+    raise SystemExit(main(["correlate", str(TRACES), "--held-out", *held_out, *tables]))

@@ -50,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
         for source in sources:
             _collect(groups.setdefault(LOOKED_AT, []), timed_bundles(source, options.only, as_found))
         for archive in options.held_out:
-            _collect(groups.setdefault(HELD_OUT, []), timed_archive(Path(archive), options.only, as_found))
+            group = f"{HELD_OUT}: {Path(archive).name.partition('.')[0]}"
+            _collect(groups.setdefault(group, []), timed_archive(Path(archive), options.only, as_found))
     if not any(groups.values()):
         raise TcsimError("none of these launches was recorded with Nsight Compute's metrics")
     text = "\n".join(report(groups)) + "\n"
