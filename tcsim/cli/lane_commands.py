@@ -181,7 +181,13 @@ def _asked(found: Any, operands: list[str], element: str, lane: int | None, regi
     if not rows and problems:
         raise LayoutError("; ".join(dict.fromkeys(map(str, problems))))
     if not rows:
-        raise LayoutError(f"nothing of {found.name} is there")
+        what = f"operand {' or '.join(operands)}" if operands else "any operand"
+        asked = [f"lane {lane}"] if lane is not None else []
+        asked += [f"register {register}"] if register is not None else []
+        raise LayoutError(
+            f"{found.name}: {', '.join(asked) or 'this place'} holds no element of {what}; leave out --lane and --register to "
+            "see the whole table (of sparsity metadata, --selector says which lanes hold any)"
+        )
     return rows
 
 
