@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -153,7 +154,16 @@ def bank_maps(profile: LaunchProfile, launch: PreparedLaunch) -> list[tuple[str,
 
     lines = source_lines(profile, "ptx")
     worst = sorted((line for line in lines if line.excess_wavefronts > 0), key=lambda line: -line.excess_wavefronts)
-    return [(f"{line.where}: {line.text}", of_launch(launch, [line.where]).svg()) for line in worst[:_BANK_MAPS]]
+    shown = worst[:_BANK_MAPS]
+    if not shown:
+        return []
+    report = of_launch(launch, [line.where for line in shown])
+    maps = []
+    for line in shown:
+        found = [entry for entry in report.found if f"ptx:{entry.ptx_line}" == line.where]
+        if found:
+            maps.append((f"{line.where}: {line.text}", replace(report, found=found).svg()))
+    return maps
 
 
 _BANK_MAPS = 2
