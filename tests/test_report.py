@@ -16,10 +16,11 @@ from tcsim.cli import main
 from tcsim.errors import TcsimError
 from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile
 from tcsim.report.account import account
-from tcsim.report.advice import STALL_ADVICE, advise
+from tcsim.report.advice import advise
 from tcsim.report.data import json_schema, load_profiles, to_csv, to_json, to_raw_csv
 from tcsim.report.derived import with_derived
 from tcsim.report.sections import SECTIONS
+from tcsim.report.stall_advice import STALL_ADVICE
 from tcsim.report.text import render
 from tcsim.report.units import UNIT_FACTORS, unit_of
 
@@ -302,3 +303,15 @@ def test_uneven_work_and_contended_atomics_are_told() -> None:
     atomic = instruction(2, "ATOMS.ADD", wavefronts=100, stalls={"selected": 64, "mio_throttle": 1920})
     conflicts = next(a for a in advise(made(instructions=(atomic,))) if a.rule == "SharedMemoryConflicts")
     assert "own copy" in conflicts.text and "tcsim banks" not in conflicts.text
+
+
+def test_spilled_registers_are_told() -> None:
+    metrics = dict(made().metrics) | {
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": 300, "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": 300,
+        "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": 400,
+    }  # fmt: skip
+    load = instruction(0, "LDL", sectors=300, stalls={"selected": 64})
+    (said,) = (a for a in advise(made(metrics=metrics, instructions=(load,))) if a.rule == "LocalMemory")
+    assert said.speedup == pytest.approx(80 * 0.5 * 0.6) and "600 sectors of local memory, 60 %" in said.text
+    assert "LDL at k.cu:3" in said.text
+    assert "LocalMemory" not in {a.rule for a in advise(made())}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tcsim.profile import LaunchProfile
-from tcsim.report.advice import STALL_ADVICE
 from tcsim.report.derived import with_derived
+from tcsim.report.stall_advice import STALL_ADVICE
 from tcsim.report.work import has_matrices
 
 __all__ = ["Account", "Loss", "account"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tcsim.profile import InstructionProfile, LaunchProfile
 from tcsim.report.derived import with_derived
+from tcsim.report.stall_advice import MBARRIER_ADVICE, STALL_ADVICE
 from tcsim.report.widths import access_bytes, space_of
 from tcsim.report.work import has_matrices
 
@@ -27,48 +28,6 @@ class Advice:
     kind: str
     text: str
     speedup: float | None = None
-
-
-STALL_ADVICE = {
-    "long_scoreboard": (
-        "waits for data from global or local memory",
-        "load earlier (software pipelining, cp.async), keep data in registers or shared memory, or raise the occupancy",
-    ),
-    "short_scoreboard": (
-        "waits for shared memory or a special function",
-        "read shared memory with wider instructions, ahead of their use; look at bank conflicts",
-    ),
-    "mio_throttle": (
-        "finds the queue to shared memory and special functions full",
-        "fewer, wider accesses to shared memory (ld.shared.v4, ldmatrix.x4)",
-    ),
-    "lg_throttle": (
-        "finds the queue to global memory full",
-        "fewer, wider accesses to global memory (float4), or shared memory for what is read again",
-    ),
-    "barrier": (
-        "waits at a barrier for other warps of its CTA",
-        "smaller CTAs, evener work between barriers, or fewer barriers (double buffering)",
-    ),
-    "math_pipe_throttle": (
-        "finds its arithmetic pipe busy",
-        "nothing, if this is the pipe that should be busy; else mix in work for other pipes",
-    ),
-    "wait": (
-        "waits out the fixed latency of the instruction before",
-        "more independent instructions in a row (unrolling), or more warps",
-    ),
-    "no_instruction": (
-        "waits for its next instruction",
-        "less unrolled code, so that loops fit the instruction cache; larger launches, so that the first misses matter less",
-    ),
-    "branch_resolving": ("waits for a branch's target", "fewer branches: predication, unrolling"),
-    "membar": ("waits at a memory fence", "fences of a narrower scope, and fewer of them"),
-    "drain": ("has ended, and waits for its stores", "fewer bytes stored at the end, or stored earlier"),
-    "not_selected": ("could issue, but another warp did", "nothing: there are warps enough"),
-}
-"""Stall reason: what a warp does in it, and what helps."""
-
 
 class _Profile:
     """A profile as rules read it."""
@@ -105,12 +64,6 @@ class _Profile:
         worst = max(self.profile.instructions, key=key)
         cuda = f"{worst.file.rsplit('/', 1)[-1]}:{worst.line}  " if worst.file else ""
         return f"{worst.opcode} at {cuda}ptx:{worst.ptx_line}"
-
-
-_MBARRIER = (
-    "waits for an mbarrier, that is for what another warp or a copy does",
-    "more stages between producers and consumers, copies that start earlier, or less work between them",
-)
 
 
 def _bottleneck(p: _Profile) -> Iterator[Advice]:
@@ -213,15 +166,17 @@ def _occupancy(p: _Profile) -> Iterator[Advice]:
         "shared memory": p.get("launch__occupancy_limit_shared_mem"),
         "warps": p.get("launch__occupancy_limit_warps"),
         "CTA slots": p.get("launch__occupancy_limit_blocks"),
+        "barriers": p.get("launch__occupancy_limit_barriers") or p.get("launch__occupancy_limit_blocks"),
     }
     limiter = min(limits, key=lambda name: limits[name])
     idle = 1 - p.get("smsp__issue_active.avg.per_cycle_active")
     waiting = p.stall_share("long_scoreboard", "short_scoreboard", "wait", "lg_throttle", "mio_throttle")
     fills = p.get("launch__waves_per_multiprocessor") >= 1  # of fewer CTAs than fit, more could not fit
-    if fills and p.get(theory) < 50 and idle > 0.3 and waiting > 0.3 and limiter in ("registers", "shared memory"):
+    if fills and p.get(theory) < 50 and idle > 0.3 and waiting > 0.3 and limiter in ("registers", "shared memory", "barriers"):
         help_ = {
             "registers": "__launch_bounds__ or smaller tiles per thread need fewer registers",
             "shared memory": "fewer stages or smaller tiles need less shared memory",
+            "barriers": "a barrier whose number is in a register takes all 16 of a CTA; constant numbers take fewer",
         }[limiter]
         yield Advice(
             "TheoreticalOccupancy",
@@ -256,7 +211,7 @@ def _stalls(p: _Profile) -> Iterator[Advice]:
     what, help_ = STALL_ADVICE[worst]
     place = p.hottest(lambda i: i.stalls.get(worst, 0))
     if p.waits_for_mbarrier(worst):
-        what, help_ = _MBARRIER
+        what, help_ = MBARRIER_ADVICE
     yield Advice(
         "CPIStall",
         "WarpStateStats",
@@ -303,6 +258,25 @@ def _sectors(p: _Profile) -> Iterator[Advice]:
             f"for; most at {worst[0]}. Let neighbouring lanes access neighbouring words, or go through shared memory",
             100 * p.active_share * memory * wasted / total,
         )
+
+
+def _local_memory(p: _Profile) -> Iterator[Advice]:
+    """Spilled registers, and arrays that are indexed at run time."""
+    local = sum(p.get(f"l1tex__t_sectors_pipe_lsu_mem_local_op_{op}.sum") for op in ("ld", "st"))
+    everything = local + sum(p.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum") for op in ("ld", "st"))
+    if local <= 0.05 * everything:
+        return
+    waiting = p.stall_share("long_scoreboard", "lg_throttle")
+    place = p.hottest(lambda i: i.sectors if space_of(i.opcode) == "local" else 0)
+    yield Advice(
+        "LocalMemory",
+        "MemoryWorkloadAnalysis",
+        "OPT",
+        f"{local:,.0f} sectors of local memory, {100 * local / everything:.0f} % of all; most at {place}. Registers are spilled, "
+        "or arrays indexed at run time: unroll loops over arrays, keep fewer values alive (Live Registers of the page source), or "
+        "allow more registers (__launch_bounds__, -maxrregcount)",
+        100 * p.active_share * waiting * local / everything,
+    )
 
 
 def _bank_conflicts(p: _Profile) -> Iterator[Advice]:
@@ -371,8 +345,8 @@ def _tensor(p: _Profile) -> Iterator[Advice]:
 
 
 _RULES = (
-    _bottleneck, _tensor, _sectors, _bank_conflicts, _issue, _stalls, _divergence, _small_grid, _few_ctas, _imbalance,
-    _occupancy,
+    _bottleneck, _tensor, _sectors, _local_memory, _bank_conflicts, _issue, _stalls, _divergence, _small_grid, _few_ctas,
+    _imbalance, _occupancy,
 )  # fmt: skip
 
 
