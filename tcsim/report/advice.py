@@ -272,9 +272,9 @@ def _local_memory(p: _Profile) -> Iterator[Advice]:
         "LocalMemory",
         "MemoryWorkloadAnalysis",
         "OPT",
-        f"{local:,.0f} sectors of local memory, {100 * local / everything:.0f} % of all; most at {place}. Registers are spilled, "
-        "or arrays indexed at run time: unroll loops over arrays, keep fewer values alive (Live Registers of the page source), or "
-        "allow more registers (__launch_bounds__, -maxrregcount)",
+        f"{local:,.0f} sectors of local memory, {100 * local / everything:.0f} % of all; most at {place}. Registers are "
+        "spilled, or arrays indexed at run time: unroll loops over arrays, keep fewer values alive (Live Registers of the page "
+        "source), or allow more registers (__launch_bounds__, -maxrregcount)",
         100 * p.active_share * waiting * local / everything,
     )
 
