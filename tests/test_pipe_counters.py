@@ -52,3 +52,13 @@ def test_named_barriers_limit_the_ctas_of_an_sm() -> None:
         launch.run()
     for metric in ("launch__barrier_count", "launch__occupancy_limit_barriers", "sm__maximum_warps_per_active_cycle_pct"):
         assert profiler.launches[0].metrics[metric] == float(launch.bundle.metrics[metric].value), metric
+
+
+def test_sub_partitions_without_warps_are_not_active() -> None:
+    """One warp in all: its sub-partition has it in every active cycle (Nsight Compute: 0.98), the other three count as idle."""
+    launch = prepare(str(TRACES / "tensor_sums"), LaunchOptions())
+    with tcsim.Profiler() as profiler:
+        launch.run()
+    metrics = profiler.launches[0].metrics
+    assert metrics["sm__warps_active.avg.per_cycle_active"] == pytest.approx(1.0, abs=0.05)
+    assert metrics["smsp__warps_active.avg.per_cycle_active"] == pytest.approx(1.0)

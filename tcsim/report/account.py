@@ -46,7 +46,7 @@ def account(profile: LaunchProfile) -> Account | None:
     elapsed = float(metrics.get("sm__cycles_elapsed.max", 0))
     active = float(metrics.get("sm__cycles_active.avg", 0))
     tensor = float(metrics.get("sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", 0))
-    issue = float(metrics.get("smsp__issue_active.avg.pct_of_peak_sustained_active", 0))
+    issue = float(metrics.get("sm__inst_issued.avg.pct_of_peak_sustained_active", 0))
     if not elapsed or not profile.warp_cycles:
         return None
     inside = min(1.0, active / elapsed)

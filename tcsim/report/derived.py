@@ -69,9 +69,7 @@ _DERIVED: dict[str, Callable[[Numbers], float | None]] = {
     ),
     "gpc__cycles_elapsed.max": _scaled("sm__cycles_elapsed.max", 1),
     "gpc__cycles_elapsed.avg.per_second": _scaled("sm__cycles_elapsed.avg.per_second", 1),
-    "smsp__issue_active.avg.pct_of_peak_sustained_active": _per(
-        "smsp__issue_active.sum", "sm__cycles_active.sum", 100 / SUB_PARTITIONS
-    ),
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": _scaled("smsp__issue_active.avg.per_cycle_active", 100),
     "smsp__issue_inst0.avg.pct_of_peak_sustained_active": _not_issued,
     "sm__cycles_elapsed.avg": _scaled("sm__cycles_elapsed.max", 1),
     "sm__cycles_elapsed.sum": _elapsed_sum,

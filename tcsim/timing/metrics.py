@@ -167,7 +167,8 @@ class _Metrics:
 
     def schedulers(self) -> Iterator[tuple[str, Number]]:
         counters, issued = self.run.counters, self.stalls["selected"]
-        sub_cycles = SUB_PARTITIONS * self.active
+        # A sub-partition is active while it has warps; fewer than four warps are on one each.
+        sub_cycles = min(SUB_PARTITIONS * self.active, counters.warp_cycles)
         eligible = issued + self.stalls["not_selected"]
         per_sm = _ratio(counters.warp_cycles, self.active)
         yield "smsp__issue_active.sum", issued
@@ -293,7 +294,7 @@ class _Metrics:
         peak = self.timing.dram.peak_bytes_per_second
         dram = _percent(metrics["dram__bytes.sum.per_second"], peak)
         pipes = [value for name, value in metrics.items() if name.startswith("sm__pipe_")]
-        issue = 100.0 * metrics["smsp__issue_active.avg.per_cycle_active"]
+        issue = _percent(self.stalls["selected"], SUB_PARTITIONS * self.active)
         yield "l1tex__throughput.avg.pct_of_peak_sustained_active", l1
         yield "lts__throughput.avg.pct_of_peak_sustained_elapsed", l2
         yield "dram__throughput.avg.pct_of_peak_sustained_elapsed", dram
