@@ -4,7 +4,8 @@ Two things differ. An operand may be negated, made absolute, inverted or taken f
 may have a scale and a uniform register besides its base and offset.
 
 Uniform registers, one for a whole warp on hardware, are planes like any other, written in the lanes that execute: all lanes
-that run together see the same value, and groups of lanes that have separated cannot disturb each other.
+that run together see the same value, and groups of lanes that have separated cannot disturb each other. Under the guard of some
+lanes (``@P1 R2UR``, in loops that take one lane's address after another) they are written for all, as on hardware.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from isa.machine import SPACES
 from isa.sass.registry import MachineForm
 from isa.spec.registry import ResolvedOperand
 
-__all__ = ["MachineKernelSpec"]
+__all__ = ["EVERYWHERE", "MachineKernelSpec"]
 
 
 class MachineKernelSpec(Struct, frozen=True, eq=False):
     """A form and what else its compiled kernel depends on.
 
     ``readings``: for each operand, what is done to it when it is read, in order (``abs``, ``neg``, ``inv``, ``not``, a half
-    such as ``H1_H1``; of an address ``scale4``, ``uniform``). ``planes``: register planes of each operand (of the base for an
-    address). ``constants``: parameters that depend on the target.
+    such as ``H1_H1``; of an address ``scale4``, ``uniform``; of a destination :data:`EVERYWHERE`). ``planes``: register planes
+    of each operand (of the base for an address). ``constants``: parameters that depend on the target.
     """
 
     form: MachineForm
@@ -56,6 +57,9 @@ class MachineKernelSpec(Struct, frozen=True, eq=False):
         writer = (_MachineLane if entry.body == "lane" else _MachineWarp)(self, special)
         return writer.module()
 
+
+EVERYWHERE = "everywhere"
+"""As a reading of a destination: what is written is written in all lanes."""
 
 _IMPORTS = ("from isa.arith.float64 import abs_f64, neg_f64",)
 # A pair of halves is named high half first.
@@ -166,6 +170,14 @@ class _MachineWarp(WarpKernel):
             value = f"np.uint64(np.uint32({low} + np.uint32(o[{slot + 1}])))"
         self.emit("for lane in range(32):")
         self.emit(f"{name}[lane] = {value}", 2)
+
+    def _scatter(self, operand: ResolvedOperand) -> None:
+        if EVERYWHERE in self.reading[operand.name]:
+            self.emit(f"lo = as_u32({self.plane(operand.name, 0)})")
+            self.emit("for lane in range(32):")
+            self.emit(f"lo[lane] = {operand.name}_flat[lane]", 2)
+        else:
+            super()._scatter(operand)
 
     def _gather(self, operand: ResolvedOperand) -> None:
         super()._gather(operand)

@@ -37,7 +37,7 @@ from isa.sass import instructions as _instructions  # noqa: F401  (fills the reg
 from isa.sass.bank import RESERVED_SHARED, BankLayout, add_functions, lay_out_banks
 from isa.sass.effects import effects
 from isa.sass.host import RETURN_REGISTER, STUB, argument_registers, host_functions
-from isa.sass.kernels import MachineKernelSpec
+from isa.sass.kernels import EVERYWHERE, MachineKernelSpec
 from isa.sass.listing import CodeSection, ListingError, MachineCode, MachineInstruction
 from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Register, Special
 from isa.sass.placed import Placed, bind, owners_of, place
@@ -111,6 +111,7 @@ _KINDS = {
     "exit": Kind.EXIT,
     "converge": Kind.CONVERGE,
     "break": Kind.BREAK,
+    "yield": Kind.BREAK,  # out of no barrier
     "nothing": Kind.NOTHING,
     "sleep": Kind.SLEEP,
     "barrier_sync": Kind.BARRIER_SYNC,
@@ -300,6 +301,8 @@ class _Writer:
                 reading, width = self._address(item, operand)
             else:
                 reading, width = _reading(operand, spec), spec.type.planes
+                if item.instruction.base == "R2UR" and item.instruction.guard is not None and spec.name == "d":
+                    reading = (EVERYWHERE,)
                 if "XORSIGN" in item.instruction.opcode:  # takes the magnitudes itself, and the signs too
                     reading = tuple(step for step in reading if step != "abs")
                 for step in range(spec.count):

@@ -2,7 +2,9 @@
 whether a warp is together.
 
 A group that comes to a place of convergence waits there until all live lanes of its member mask have, then they go on as one
-group. Nothing ever lets them go earlier, as nothing does on hardware.
+group. One thing lets them go earlier from a BSYNC: that lanes they wait for yield (NANOSLEEP, or the YIELD that ptxas puts into
+loops that wait). So a thread can hold a lock that others of its warp spin for, as on an H200, and as NVIDIA's patent on
+convergence barriers (US 2016/0019066) says.
 
 The interpreter calls :func:`control` through its address, as it calls an instruction; it is compiled only where machine code
 runs. It reaches the groups of the running CTA through a table of addresses that :func:`group_table` makes.
@@ -25,7 +27,7 @@ from tcsim.execute.state import CtaArrays, GroupState
 __all__ = ["control_address", "group_table"]
 
 READY, CONVERGING = GroupState.READY, GroupState.CONVERGING
-CONVERGE, BREAK, JUMP = Kind.CONVERGE, Kind.BREAK, Kind.JUMP
+CONVERGE, BREAK, JUMP, SLEEP = Kind.CONVERGE, Kind.BREAK, Kind.JUMP, Kind.SLEEP
 BRANCH_BOTH, BRANCH_DIVERGED = Kind.BRANCH_BOTH, Kind.BRANCH_DIVERGED
 BAD_ADDRESS = 105
 """Fault: a jump to an address outside the program."""
@@ -141,6 +143,22 @@ def _converge(table, row, base, w, g, executing, live):
 
 
 @compiled
+def _yield(table, base, w, lanes, live):
+    """``lanes`` yield: those that wait for them at a BSYNC take no part in it any more and go on."""
+    mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
+    state, awaits = as_i32(table[T_STATE] + 128 * w), as_u32(table[T_AWAITS] + 128 * w)
+    for g in range(32):
+        if mask[g] == np.uint32(0) or state[g] != CONVERGING or not awaits[g] & lanes:
+            continue
+        row = as_i64(table[T_CODE] + ROW * np.int64(pc[g]))
+        if row[MEMBERS] < 0 or row[EXTRA] > 0:  # a WARPSYNC
+            continue
+        state[g] = np.int32(READY)
+        pc[g] += np.int32(1)
+        _leave(table, row, base, w, mask[g], live)
+
+
+@compiled
 def _leave(table, row, base, w, lanes, live):
     """``lanes`` give up their part in a convergence barrier: nobody waits for them there."""
     plane = as_u32(base + row[MEMBERS])
@@ -206,6 +224,13 @@ def control(base, lanes, place, ctx):
     kind = row[KIND]
     if kind == CONVERGE:
         _converge(table, row, base, w, g, lanes, live)
+        return np.int32(0)
+    if kind == SLEEP:  # all else of it the interpreter does
+        _yield(table, base, w, lanes, live)
+        return np.int32(0)
+    if kind == BREAK and row[MEMBERS] < 0:
+        pc[g] += np.int32(1)
+        _yield(table, base, w, lanes, live)
         return np.int32(0)
     if kind == JUMP:
         if row[EXTRA] >= 0:

@@ -115,15 +115,19 @@ def _barrier(s, program, w, g, row, lanes, base):
     number = _first_value(base, operands[at], lanes)
     needed = np.uint32(0)
     counted = (row[EXTRA] & 1) == 0
-    if counted:
+    if counted and operands[at] == operands[at + 1]:  # of machine code: one register holds both
+        number, needed = number & np.uint32(0xF), number >> np.uint32(16)
+        counted = needed != 0
+    elif counted:
         needed = _first_value(base, operands[at + 1], lanes)
+    if counted:
         if needed == 0 or needed % 32 != 0 or needed > 32 * len(s.live):
             return BAD_BARRIER
     if number >= 16:
         return BAD_BARRIER
     ballot = np.uint32(0)
     if reduce:
-        ballot = as_u32(base + operands[at + (2 if counted else 1)])[0]
+        ballot = as_u32(base + operands[at + (1 if row[EXTRA] & 1 else 2)])[0]
         if row[EXTRA] & NEGATED:
             ballot = ~ballot
     pc = s.pc[w, g]
@@ -286,6 +290,8 @@ def _run_warp(s, program, ctx, w, budget, log):
             s.counters[COUNT_LANES] = active
             return _fault(s, w, pc, ASK_HOST), used
         elif kind == SLEEP:
+            if program.control != 0:
+                call_kernel(program.control, base, np.uint32(active), np.int64(32 * w + g), ctx)
             s.pc[w, g] = pc + 1
             turn = GROUP_TURN
             s.alone[w] += SLEEP_WEIGHT * GROUP_TURN

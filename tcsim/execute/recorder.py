@@ -129,6 +129,9 @@ def record(log, s, w, pc, active, executing, base, ctx):
         for column in range(2):
             place = log.barriers[pc, 1 + column]
             log.words[w, room + column] = 0 if place < 0 else _first_value(base + operands[place], executing)
+        if log.barriers[pc, 2] >= 0 and operands[log.barriers[pc, 1]] == operands[log.barriers[pc, 2]]:  # one register for both
+            log.words[w, room] &= 0xF
+            log.words[w, room + 1] >>= 16
     elif log.signals[pc, 0] >= 0 and executing:
         log.payload[w, position] = room
         log.used[w, 1] = _signal(log, w, pc, room, base, executing, ctx)

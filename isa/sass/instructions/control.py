@@ -143,7 +143,6 @@ def b2r(counted, holds):
 
 
 @machine("NOP", control="nothing", pipe="none")
-@machine("YIELD", control="nothing", pipe="none")
 @machine("ENDCOLLECTIVE", control="nothing", pipe="cbu")
 @machine("DEPBAR{le} s:b32, n:b32?, m:b32?", control="nothing", pipe="none", le=flag("LE"))
 @machine("LDGDEPBAR", control="nothing", pipe="lsu")
@@ -161,7 +160,12 @@ def nothing() -> None:
 
 @machine("NANOSLEEP a:b32", control="sleep", pipe="none")
 def nanosleep() -> None:
-    """Let other threads run."""
+    """Let other threads run, those of the warp that wait for this one to converge, too."""
+
+
+@machine("YIELD", control="yield", pipe="none")
+def yield_() -> None:
+    """Let those go on that wait for this thread to converge; ptxas puts it into loops that wait for something."""
 
 
 # ------------------------------------------------------------------------------------------------------------ clocks
