@@ -60,9 +60,7 @@ class Profiler:
         self._tokens.append(_active.set(self))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         _active.reset(self._tokens.pop())
 
     def run(
@@ -130,9 +128,12 @@ def _notes(program: Program, missing: str) -> tuple[str, ...]:
     cold = "caches and address translation are cold at the start of the launch"
     if program.control:
         return (cold,)
+    from tcsim.timing.stand_in import stand_in
+
     why = (f"no machine code: {missing}",) if missing else ()
     return (
         *why,
+        str(stand_in()),
         f"{program.registers_per_thread} registers per thread is an estimate from liveness; ptxas may use more or fewer, "
         "and then the occupancy differs",
         cold,

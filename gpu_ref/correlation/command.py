@@ -11,6 +11,7 @@ from pathlib import Path
 import tcsim
 from gpu_ref.correlation.launches import Timed, timed_archive, timed_bundles
 from gpu_ref.correlation.report import report, scatter
+from gpu_ref.correlation.stand_in import write
 from isa.errors import TcsimError
 from tcsim.report.png import to_png
 
@@ -32,6 +33,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--only", nargs="+", default=[], metavar="NAME", help="launches to time (default: all)")
     command.add_argument("--out", type=Path, help="write the tables (Markdown) to this file instead of printing them")
+    command.add_argument(
+        "--stand-in",
+        type=Path,
+        metavar="FILE",
+        help="measure instead how far PTX is from machine code, and write it here (TOML)",
+    )
     command.add_argument("--plot", type=Path, help="write a scatter plot of the cycles to this .svg or .png file")
 
 
@@ -41,6 +48,9 @@ def run(options: argparse.Namespace) -> int:
     groups: dict[str, list[Timed]] = {}
     with tcsim.Device(options.device), tempfile.TemporaryDirectory() as folder:
         sources = [Path(each) for each in options.bundles]
+        if options.stand_in is not None:
+            write(sources[0], options.stand_in, options.only)
+            return 0
         if options.record:
             from gpu_ref.suites import record_suite
 

@@ -20,7 +20,7 @@ from tcsim.bundle import parse_argument
 from tcsim.cli.launches import LaunchOptions, prepare
 from tcsim.memory import DeviceMemory
 
-__all__ = ["Timed", "timed_archive", "timed_bundles"]
+__all__ = ["Timed", "forget_memory", "timed_archive", "timed_bundles"]
 
 CLOCK = "sm__cycles_elapsed.avg.per_second"
 Metrics = dict[str, float]
@@ -51,7 +51,7 @@ def _time(name: str, run: Callable[[], object], recorded: Metrics, as_found: boo
     return Timed(name, dict(profile.metrics), recorded, profile.timed)
 
 
-def _forget_memory() -> None:
+def forget_memory() -> None:
     """Start the device's addresses anew: where buffers lie decides where their lines are in the caches."""
     device = tcsim.current_device()
     device.memory = DeviceMemory(device.arch.memory.bytes)
@@ -65,7 +65,7 @@ def timed_bundles(folder: Path, only: Sequence[str], as_found: bool) -> Iterator
     for path in paths:
         if only and path.parent.name not in only:
             continue
-        _forget_memory()
+        forget_memory()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             launch = prepare(str(path.parent), LaunchOptions())
@@ -85,7 +85,7 @@ def timed_archive(archive: Path, only: Sequence[str], as_found: bool) -> Iterato
         launches: dict[str, Any] = json.loads((folder / "launches.json").read_text())["launches"]
         for name, launch in sorted(launches.items()):
             if launch.get("metrics") and (not only or name in only):
-                _forget_memory()
+                forget_memory()
                 yield _time(name, _runner(folder, launch), launch["metrics"], as_found)
 
 
