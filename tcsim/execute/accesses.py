@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.arith.stack import stack_array
 from isa.compiled import compiled
 from isa.kernels.planes import as_i32, as_u32, load_i64
 from isa.machine import (
@@ -113,7 +114,7 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
     whether it leaves bytes of its sectors alone (1) or not (0), of an atomic the most lanes on one word. A copy has both parts,
     shared first. A tile has one part per register.
     """
-    addresses = np.empty(32, np.int64)
+    addresses = stack_array(32, np.int64)
     operands = as_i32(pool + row[ROW_AT])
     if row[SECOND] >= 0:
         _addresses(addresses, row[SECOND], row[SECOND_PLANES], operands, base)
@@ -130,7 +131,7 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
     if tile[T_STRIDE_OPERAND] >= 0:
         stride = np.int64(as_u32(base + operands[tile[T_STRIDE_OPERAND]])[0])
     size = max(4, tile[T_ELEMENTS] * tile[T_BITS] // 8)
-    places = np.empty(32, np.int64)
+    places = stack_array(32, np.int64)
     for register in range(tile[T_REGISTERS]):
         for lane in range(32):
             index = (register * 32 + lane) * tile[T_ELEMENTS]
@@ -310,8 +311,28 @@ def _busiest_word(addresses, lanes):
 
 
 @compiled
+def _without_conflict(addresses, lanes, words, per_part):
+    """The same if no two words that a part accesses fall on one bank, as is usual; else -1."""
+    total = np.int64(0)
+    for first in range(0, 32, per_part):
+        used = np.int64(0)
+        for lane in range(first, first + per_part):
+            if (lanes >> np.uint32(lane)) & np.uint32(1):
+                for word in range(addresses[lane] >> 2, (addresses[lane] >> 2) + words):
+                    bit = np.int64(1) << (word & (BANKS - 1))
+                    if used & bit:
+                        return np.int64(-1)
+                    used |= bit
+        total += used != 0
+    return total
+
+
+@compiled
 def _served(addresses, lanes, words, per_part):
     """Wavefronts if ``per_part`` lanes are served together: of each part the most distinct words on one bank."""
+    total = _without_conflict(addresses, lanes, words, per_part)
+    if total >= 0:
+        return total
     total = 0
     seen = np.empty((BANKS, 32), np.int64)
     counts = np.empty(BANKS, np.int64)
