@@ -190,6 +190,16 @@ def test_a_register_that_was_never_written() -> None:
     report = tcsim.check(function, 1, 32, (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32)))
     (hazard,) = [h for h in report.hazards if h.kind == "UNSET REGISTER"]
     assert hazard.what == "%r1" and hazard.accesses[0].lanes == tuple(range(8, 32))
+    moved = body.replace("[pin], %r1;", "[pin], %r3;").replace("st.global", "mov.b32 %r2, %r1; mov.b32 %r3, %r2; st.global")
+    function = tcsim.RawModule(code=kernel(moved)).get_function("k")
+    report = tcsim.check(function, 1, 32, (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32)))
+    (hazard,) = [h for h in report.hazards if h.kind == "UNSET REGISTER"]
+    assert hazard.what == "%r3" and hazard.accesses[0].lanes == tuple(range(8, 32))
+    guarded = kernel(body.replace("st.global", "@%p1 st.global"))  # only the lanes that have written it store it
+    report = tcsim.check(
+        tcsim.RawModule(code=guarded).get_function("k"), 1, 32, (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32))
+    )
+    assert "UNSET REGISTER" not in report.kinds()
     fine = kernel("mov.u32 %r1, 0; " + body.replace("st.global", "@%p1 st.global"))
     report = tcsim.check(
         tcsim.RawModule(code=fine).get_function("k"), 1, 32, (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32))

@@ -16,6 +16,7 @@ from tcsim.checking.lanes import (
     product_moved,
     product_set,
     product_touched,
+    register_moved,
     register_read,
     register_written,
 )
@@ -70,7 +71,11 @@ def _track(plan: Plan, tracked: Tracked) -> None:
     count = len(tracked.names)
     for pc, numbers in tracked.read.items():
         hooks = plan.hooks.setdefault(pc, Hooks())
-        hooks.before += [Hook(register_read, (number, count), guarded=False) for number in dict.fromkeys(numbers)]
+        hooks.before += [Hook(register_read, (number, count)) for number in dict.fromkeys(numbers)]
+    for pc, number in tracked.guards.items():
+        plan.hooks.setdefault(pc, Hooks()).before.append(Hook(register_read, (number, count), guarded=False))
+    for pc, (into, source) in tracked.moved.items():
+        plan.hooks.setdefault(pc, Hooks()).after.append(Hook(register_moved, (into, count, source)))
     for pc, numbers in tracked.written.items():
         hooks = plan.hooks.setdefault(pc, Hooks())
         hooks.after += [Hook(register_written, (number, count)) for number in dict.fromkeys(numbers)]

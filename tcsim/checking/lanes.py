@@ -42,6 +42,7 @@ __all__ = [
     "product_moved",
     "product_set",
     "product_touched",
+    "register_moved",
     "register_read",
     "register_written",
     "shuffle_after",
@@ -138,6 +139,17 @@ def register_written(base, lanes, place, ctx):
     for lane in range(32):
         if (lanes >> np.uint32(lane)) & np.uint32(1):
             store_u8(first + lane, np.uint8(1))
+    return np.int32(0)
+
+
+def register_moved(base, lanes, place, ctx):
+    """A move copies such a register (the last of its row) to another: that is written where the first is."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    row, w = as_i32(place), load_i64(ctx + 8 * WARP)
+    into, source = _written(t, w, np.int64(row[1]), np.int64(row[2])), _written(t, w, np.int64(row[3]), np.int64(row[2]))
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            store_u8(into + lane, load_u8(source + lane))
     return np.int32(0)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from isa.lower.cfg import build_blocks
 from isa.lower.ir import Const, Instr, Kernel, VReg, registers_of
+from tcsim.checking.registers import plain_move
 
 __all__ = ["ProductRegisters", "find_product_registers"]
 
@@ -106,11 +107,8 @@ def _operands(instr: Instr) -> list[VReg]:
 
 
 def _move(instr: Instr) -> tuple[VReg, VReg | Const] | None:
-    """(to, from) of a plain move."""
-    if not instr.opcode.startswith("mov.") or instr.guard is not None:
-        return None
-    into, source = instr.args.get("d"), instr.args.get("a")
-    return (into, source) if isinstance(into, VReg) and isinstance(source, VReg | Const) else None
+    """(to, from) of a plain move that every lane makes."""
+    return plain_move(instr) if instr.guard is None else None
 
 
 def _with_origins(kernel: Kernel, indices: set[int]) -> set[int]:
