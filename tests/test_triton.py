@@ -331,7 +331,7 @@ def test_profile_has_python_lines() -> None:
     with tcsim.Profiler() as profiler:
         vector_add[(1,)](x, x, x, 256, BLOCK=256)
     first = vector_add.fn.__code__.co_firstlineno
-    rows = [row for row in profiler.launches[0].instructions if row.opcode.startswith("ld.global")]
+    rows = [row for row in profiler.launches[0].instructions if row.opcode.startswith(("ld.global", "LDG"))]
     assert rows and all(row.file.endswith("test_triton.py") and first < row.line <= first + 5 for row in rows)
 
 

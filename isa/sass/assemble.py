@@ -18,7 +18,7 @@ from isa.sass.toolchain import AssemblerError, choose_ptxas, ptxas_version, requ
 
 __all__ = ["Listing", "assemble", "ptx_digest", "read_kept", "write_kept"]
 
-_FORMAT = 4  # of a kept listing; counts up when more sections are kept
+_FORMAT = 5  # of a kept listing; counts up when more sections are kept
 
 
 @dataclass(frozen=True, slots=True)

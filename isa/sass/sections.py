@@ -10,6 +10,8 @@ __all__ = ["Relocation", "Section", "split_sections", "trim"]
 
 _SECTION = re.compile(r"\t\.section\s+([^\s,]+)")
 _TARGET = re.compile(r"\s*\.target\s+(\w+)")
+# What code of CUDA 12's ptxas says instead: "EF_CUDA_64BIT_ADDRESS EF_CUDA_ACCELERATORS EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(...)".
+_FLAGS = re.compile(r'\s*\.headerflags\s+@"(?P<flags>[^"(]*\bEF_CUDA_SM(?P<sm>\d+))')
 _DATA = re.compile(r"\s*(?:/\*[0-9a-f]+\*/)?\s*\.(byte|short|word|dword|zero)\s+(.*)$")
 _ATTRIBUTE = re.compile(r"\s*//----- nvinfo : (\w+)")
 _NUMBER = re.compile(r"-?(0x[0-9a-fA-F]+|\d+)$")
@@ -102,6 +104,8 @@ def split_sections(text: str) -> tuple[str, list[Section]]:
             sections[-1].lines.append(line)
         elif match := _TARGET.match(line):
             target = match[1]
+        elif not target and (match := _FLAGS.match(line)):
+            target = f"sm_{match['sm']}{'a' if 'EF_CUDA_ACCELERATORS' in match['flags'] else ''}"
     return target, sections
 
 
