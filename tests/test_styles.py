@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import tcsim
+from isa.sass.toolchain import find_nvdisasm, find_ptxas
 from tcsim.bundle import parse_argument
 
 FOLDER = Path(__file__).parent / "data" / "styles"
@@ -38,6 +39,19 @@ def test_the_record_is_complete() -> None:
 
 @pytest.mark.parametrize(("kernel", "target"), LAUNCHES[::EVERY])
 def test_outputs_are_the_hardware_s(kernel: str, target: str, folder: Path) -> None:
+    check(kernel, target, folder)
+
+
+@pytest.mark.skipif(not (find_ptxas() and find_nvdisasm()), reason="ptxas and nvdisasm are not installed")
+@pytest.mark.parametrize("kernel", ["spinning", "semaphores", "divided"])
+def test_machine_code_that_waits_for_lanes_of_its_own_warp(kernel: str, folder: Path) -> None:
+    """The holder of a lock waits at the end of the loop in which the others spin; an H200 ran this machine code."""
+    with tcsim.Device("h200", execute="machine"):
+        check(kernel, "80", folder)
+
+
+def check(kernel: str, target: str, folder: Path) -> None:
+    """Launch a kernel and compare its outputs with the recorded ones."""
     launch = RECORDED["kernels"][kernel]
     function = tcsim.RawModule(path=folder / f"{launch['file']}.{target}.ptx").get_function(kernel)
     shared = function.max_dynamic_shared_size_bytes = launch.get("shared_mem", 0)
