@@ -7,9 +7,9 @@ negations cancel; so floats do not become integers bit by bit, and :func:`same` 
 may be contracted (:mod:`tests.test_contract_fuzz`); ``rcp.approx`` of ``rcp.approx``, which it drops; ``cvt.f32.u32`` of
 ``abs.s32``, which becomes a signed conversion; and ``shr.s16`` by a negated truth value, ``mad.hi`` in loops that it unrolls,
 ``lop3`` with equal operands, ``testp`` and ``set`` to float32 under a guard (which it executes without), which it gets wrong.
-Not left out, as they hang on rare values: ``slct`` by a constant that is negative or by ``abs`` of NaN, ``rem.s32`` of
-``abs.s32`` of -2^31, ``cvt.sat`` of the negative of -2^31, and ``sub.sat`` of a sum and one of its terms, all of which it
-takes to be what they are in exact arithmetic.
+Not left out, as they hang on rare values: ``slct`` by an integer constant that is negative, ``rem.s32`` of ``abs.s32`` of
+-2^31, ``cvt.sat`` of the negative of -2^31, and ``sub.sat`` of a sum and one of its terms, all of which it takes to be what
+they are in exact arithmetic.
 (:mod:`tests.test_scalar_hardware` checks instructions one by one.)
 """
 

@@ -102,3 +102,23 @@ def test_subnormal_constants_are_scaled_as_at_run_time() -> None:
     assert evaluate("lg2", 0x187494, ftz=False) == 0xC300634E  # as ptxas 13.0; rounded once it would be one more
     assert evaluate("sin", 0x80000001, ftz=False) == 0x80000000
     assert evaluate("ex2", 0xC3014111, ftz=False) == 0xD6A61  # a square, rounded twice
+
+
+@pytest.mark.parametrize(
+    ("made", "known"), [("abs.f32 %f6, %f1;", True), ("mul.f32 %f6, %f1, %f1;", True), ("mov.f32 %f6, %f1;", False)]
+)
+def test_slct_by_what_cannot_be_negative_is_decided(made: str, known: bool) -> None:
+    """Even if it is NaN, by which the instruction would choose the other operand (as an H200 runs it)."""
+    text = f""".version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 x) {{
+    .reg .b64 %a<4>; .reg .f32 %f<9>; .reg .b32 %r<9>;
+    ld.param.u64 %a1, [x]; ld.global.v2.f32 {{%f1, %f2}}, [%a1]; ld.global.v2.u32 {{%r1, %r2}}, [%a1];
+    {made}
+    slct.u32.f32 %r3, %r1, %r2, %f6;
+    st.global.u32 [%a1], %r3;
+    ret;
+}}
+"""
+    assert (not any(i.opcode.startswith("slct") for i in prepare(parse(text), "k").instructions)) == known

@@ -24,7 +24,7 @@ from isa.lower.contract.constants import one_of
 from isa.lower.contract.expansion import has_factors
 from isa.lower.contract.modifiers import flip_sign, widen_signed, without_mask, without_truncation
 from isa.lower.contract.opcodes import FLOAT_TYPES, Op, op_of
-from isa.lower.contract.selects import compare, select
+from isa.lower.contract.selects import compare, select, select_by_sign
 from isa.lower.contract.simplifier import Simplifier
 from isa.lower.contract.units import UNITS, evaluate, reciprocal
 from isa.lower.ir import Arg, Const, Instr, Kernel, VReg
@@ -73,7 +73,7 @@ def _may_fold(op: Op) -> bool:
         return op.type in FLOAT_TYPES and op.rounding in ("", "rn") and not op.sat
     if op.base == "cvt":
         return op.type in ("f32", "f16")
-    if op.base == "setp":
+    if op.base in ("setp", "slct"):
         return op.type == "f32"
     return op.base in ("selp", "and") and op.type in ("f32", "b32", "b16")
 
@@ -100,6 +100,8 @@ def _step(s: Simplifier, index: int) -> bool:
         return compare(s, index, instr, op)
     if op.base == "selp":
         return select(s, index, instr, op)
+    if op.base == "slct":
+        return select_by_sign(s, index, instr)
     if op.base == "and":
         return without_mask(s, index, instr, op)
     return _same(s, index, instr, op) or _clamp(s, index, instr, op)

@@ -18,7 +18,7 @@ from isa.lower.contract.opcodes import Op, op_of
 from isa.lower.contract.simplifier import Simplifier
 from isa.lower.ir import Arg, Const, Instr, Kernel, VReg
 
-__all__ = ["compare", "compare_differences", "select"]
+__all__ = ["compare", "compare_differences", "select", "select_by_sign"]
 
 _SIGN = 0x8000_0000
 _INFINITY = 0x7F80_0000
@@ -37,6 +37,14 @@ def select(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
         s.move(index, instr.args["d"], instr.args["a" if condition & 1 else "b"])
         return True
     return _extreme(s, index, instr) or (op.type == "f32" and sign_operands(s, index, instr))
+
+
+def select_by_sign(s: Simplifier, index: int, instr: Instr) -> bool:
+    """``slct`` by a float that cannot be negative: the first operand, though NaN would choose the second."""
+    if not _is_positive(s, instr.args["c"], _DEEPEST):
+        return False
+    s.move(index, instr.args["d"], instr.args["a"])
+    return True
 
 
 def compare(s: Simplifier, index: int, instr: Instr, op: Op) -> bool:
