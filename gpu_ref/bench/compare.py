@@ -133,8 +133,7 @@ PARTS: tuple[tuple[str, str, str, Callable[[_Get], float]], ...] = (
         "bytes a cycle, reads of one SM",
         lambda get: get("bandwidth.l2_read_cg_16", "one_sm_bytes_per_cycle"),
     ),
-    ("l2", "requests_per_second", "lines a second", lambda get: get("bandwidth.l2_read_cg_16", "all_sms_gb_per_s") * 1e9 / 128),
-    ("launch", "dispatch_interval", "cycles per empty CTA", _dispatch),
+    ("launch", "retire_interval", "cycles per empty CTA", _dispatch),
     ("dram", "bytes_per_second", "bytes a second", lambda get: get("bandwidth.dram_read_cg_16", "all_sms_gb_per_s") * 1e9),
     (
         "dram",
