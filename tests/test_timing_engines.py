@@ -181,7 +181,7 @@ def test_recorded_kernels_take_the_same_on_both_engines(name: str, traces: Path)
     if "machine code" in found[0].timed:
         recorded = launch.bundle.metrics["smsp__inst_executed.sum"].value
         spins = name == "locks"  # how often, changes from run to run
-        assert found[0].metrics["smsp__inst_executed.sum"] == pytest.approx(recorded, rel=0.25 if spins else 0.005)
+        assert found[0].metrics["smsp__inst_executed.sum"] == pytest.approx(recorded, rel=0.4 if spins else 0.005)
 
 
 def test_every_cycle_of_every_warp_has_one_reason_on_the_compiled_engine() -> None:
