@@ -72,8 +72,17 @@ def _magnitude(word, half, size):
 
 @compiled
 def _finite(base, operands, first, count, mask):
-    """Whether no 16- or 32-bit element of some registers has an exponent of all ones (``mask``; 0: a type without)."""
+    """Whether no element of some registers has all bits of ``mask``, as what is not finite has (0: a type without). The mask
+    says how wide elements are, too."""
     if mask == 0:
+        return True
+    if mask < 256:
+        for register in range(count):
+            plane = as_u32(base + operands[first + register])
+            for lane in range(32):
+                for byte in range(4):
+                    if np.int64(plane[lane] >> np.uint32(8 * byte)) & mask == mask:
+                        return False
         return True
     high = mask << 16 if mask < 65536 else mask
     for register in range(count):

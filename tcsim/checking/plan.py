@@ -61,7 +61,8 @@ _ACTIONS = {
     "load": READ, "store": WRITE, "atomic": READ | WRITE, "copy": READ | WRITE, "matrix_load": READ, "matrix_store": WRITE,
     "tile_load": READ, "tile_store": WRITE,
 }  # fmt: skip
-_EXPONENTS = {"f16": 0x7C00, "bf16": 0x7F80, "tf32": 0x7F80_0000, "f32": 0x7F80_0000}
+_NOT_FINITE = {"f16": 0x7C00, "bf16": 0x7F80, "tf32": 0x7F80_0000, "f32": 0x7F80_0000, "e4m3": 0x7F, "e5m2": 0x7C}
+"""Bits that are all ones in infinities and NaN."""
 
 
 @dataclass
@@ -310,25 +311,27 @@ class _Instruction:
         operands = {operand.name: operand for operand in form.operands}
         if types is None or operands["d"].count != operands["c"].count or operands["d"].count > 32:
             return
-        a, accumulator = types
+        a, b, accumulator = types
         meta = self.meta
         meta[M_DATA], meta[M_GIVEN], meta[M_DATA_COUNT] = slots["d"], slots["c"], operands["d"].count
         meta[M_DATA_BYTES] = 2 if accumulator == "f16" else 4
         meta[OPERAND], meta[PLANES] = slots["a"], operands["a"].count
         meta[M_GIVEN_KIND], meta[M_MEMBERS] = slots["b"], operands["b"].count
-        meta[M_NUMBER] = _EXPONENTS.get(a, 0)
+        meta[M_NUMBER] = min(_NOT_FINITE.get(a, 0), _NOT_FINITE.get(b, 0))
         around.before.append(Hook(matrix_before))
         around.after.append(Hook(matrix_after))
 
 
-def _element_types(form: Form) -> tuple[str, str] | None:
-    """The types of A and of the accumulators, if those are f16 or f32."""
+def _element_types(form: Form) -> tuple[str, str, str] | None:
+    """The types of A, B and the accumulators, if those are f16 or f32."""
     params = form.params
     if "dt" in params:
         a, d, c = str(params["at"]), str(params["dt"]), str(params["ct"])
+        b = str(params.get("bt", a))
     elif "t1" in params:
         types = [str(params[name]) for name in ("t1", "t2", "t3", "t4") if params.get(name)]
         a, d, c = ("f16", types[0], types[-1]) if len(types) == 2 else (types[1], types[0], types[-1])
+        b = types[2] if len(types) == 4 else a
     else:
         return None
-    return (a, d) if d == c and d in ("f16", "f32") else None
+    return (a, b, d) if d == c and d in ("f16", "f32") else None
