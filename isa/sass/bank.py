@@ -34,8 +34,8 @@ DESCRIPTORS = (0x118, 0x208)
 """Bank 0, before the parameters that start at 0x160 (up to sm_89) or 0x210 (sm_90): what describes global memory to loads and
 stores. No value depends on it."""
 
-APART = (0x50, 0xD0)
-"""Likewise: a generic address from which on 0xb0 bytes do not count as global memory (``isspacep.global``)."""
+CONSTANTS_AT = (0x50, 0xD0)
+"""Likewise: the generic address of bank 3, which ``cvta.const`` adds, ``cvta.to.const`` subtracts and ``isspacep`` asks for."""
 
 WORKSPACE = ((0x8C, 0x90), (0x44, 0x48))
 """Likewise: ``%envreg1`` and ``%envreg2``, the workspace of a cooperative launch, which is none here."""
@@ -68,11 +68,11 @@ _EVERYWHERE = frozenset(
     }
 )
 _UP_TO_SM_89 = _EVERYWHERE | {
-    *(at + half for at in (DESCRIPTORS[0], APART[0], BANK_AT) for half in (0, 4)),
+    *(at + half for at in (DESCRIPTORS[0], CONSTANTS_AT[0], BANK_AT) for half in (0, 4)),
     *(PARAMETERS_END_AT, ALIAS[0], *WORKSPACE[0]),
 }
 _ON_SM_90 = _EVERYWHERE | {
-    *(at + half for at in (DESCRIPTORS[1], APART[1], PARAMETERS_AT, PARAMETERS_AT + 8) for half in (0, 4)),
+    *(at + half for at in (DESCRIPTORS[1], CONSTANTS_AT[1], PARAMETERS_AT, PARAMETERS_AT + 8) for half in (0, 4)),
     *range(CLUSTER_AT, 0x168, 4),
     *(CLUSTER_WORDS_AT["size"], RESERVED_AT, SHARED_BYTES_AT, ALIAS[1], *WORKSPACE[1]),
     *(RESERVED_END_AT, RESERVED_PLACE_AT),
@@ -105,8 +105,7 @@ class BankLayout:
 def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLayout:
     """The banks of a kernel, one behind the other. ``stack``: bytes of local memory per thread."""
     content = bytearray(max(code.parameter_base + code.parameter_size, 0x160))
-    apart = APART[code.parameter_base >= 0x210]
-    for at, window in ((SHARED_WINDOW_AT, SHARED_WINDOW), (LOCAL_WINDOW_AT, LOCAL_WINDOW), (apart, PARAM_WINDOW)):
+    for at, window in ((SHARED_WINDOW_AT, SHARED_WINDOW), (LOCAL_WINDOW_AT, LOCAL_WINDOW)):
         content[at : at + 8] = window.to_bytes(8, "little")
     if code.parameter_base > PARAMETERS_AT:
         content[RESERVED_AT : RESERVED_AT + 4] = RESERVED_SHARED.to_bytes(4, "little")
@@ -133,6 +132,8 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
         symbols += [(start + r.offset, r.width, _symbol(r.symbol, code.name)) for r in section.relocations()]
         if bank == 3:
             variables += _variables(section, start, len(content))
+    constants = CONSTANTS_AT[code.parameter_base >= 0x210]  # the window shows the whole image, so generic loads find bank 3
+    content[constants : constants + 8] = (PARAM_WINDOW + starts.get(3, 0)).to_bytes(8, "little")
     image = ConstantImage(bytes(content), BLOCK_AT, GRID_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, symbols, variables)
     return BankLayout(starts, image)
 
@@ -177,6 +178,9 @@ def add_functions(layout: BankLayout, code: CodeSection, functions: Mapping[str,
     return True
 
 
+_GENERIC = "fun@R_CUDA_G64"
+"""How nvdisasm marks the generic address of a ``.const`` variable."""
+
 _TABLE_START = (1).to_bytes(8, "little")
 
 
@@ -186,7 +190,7 @@ def _place_in(code: CodeSection, function: str) -> int | None:
 
 
 def _symbol(text: str, kernel: str) -> SymbolRef:
-    name, _, addend = text.strip("()").partition("+")
+    name, _, addend = text.removeprefix(_GENERIC).strip("()").partition("+")
     name = name.strip()
     if not name.replace("_", "a").replace("$", "a").replace(".", "a").isalnum():
         item = Unsupported(text, "the constant bank holds an address of this kind, which is not known", 0, kernel)

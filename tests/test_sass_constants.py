@@ -1,0 +1,44 @@
+"""Generic addresses of ``.const`` variables in machine code, as clang's ``-O0`` uses them: bank 0 says where bank 3 lies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tcsim
+from isa.sass.toolchain import find_nvdisasm, find_ptxas
+
+pytestmark = pytest.mark.skipif(not (find_ptxas() and find_nvdisasm()), reason="ptxas and nvdisasm are not installed")
+
+# ``table`` is reached through cvta.const, and through its address as another constant holds it.
+SOURCE = """.version 7.8
+.target sm_80
+.address_size 64
+.const .align 4 .b8 before[1024];
+.const .align 4 .b32 table[4] = {11, 22, 33, 44};
+.const .align 8 .u64 place = generic(table)+4;
+.visible .entry k(.param .u64 out)
+{
+.reg .b64 l<9>; .reg .b32 r<9>; .reg .pred p;
+ld.param.u64 l0, [out]; mov.u32 r0, %tid.x; mul.wide.u32 l1, r0, 4; add.u64 l0, l0, l1;
+mov.u64 l2, table; cvta.const.u64 l2, l2; and.b32 r1, r0, 3; mul.wide.u32 l3, r1, 4; add.u64 l2, l2, l3;
+ld.u32 r2, [l2];
+cvta.to.const.u64 l4, l2; ld.const.u32 r3, [l4]; mad.lo.u32 r2, r3, 100, r2;
+ld.const.u64 l5, [place]; ld.u32 r4, [l5]; mad.lo.u32 r2, r4, 10000, r2;
+isspacep.const p, l2; selp.u32 r5, 1000000, 0, p; add.u32 r2, r2, r5;
+st.global.u32 [l0], r2;
+ret;
+}
+"""
+
+
+@pytest.mark.filterwarnings("error::tcsim.errors.UnsupportedWarning")
+@pytest.mark.parametrize("device", ["a100", "h200"])
+@pytest.mark.parametrize("execute", ["ptx", "machine"])
+def test_constants_are_found_at_generic_addresses(device: str, execute: str) -> None:
+    with tcsim.Device(device, execute=execute):
+        out = tcsim.zeros(32, np.uint32)
+        tcsim.RawModule(code=SOURCE).get_function("k")((1,), (32,), (out,))
+        got = out.get()
+    table = np.array([11, 22, 33, 44])[np.arange(32) % 4]
+    assert got.tolist() == (table * 101 + 220_000 + 1_000_000).tolist()
