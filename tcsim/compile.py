@@ -22,10 +22,15 @@ _COMMENT = re.compile(r"\s+|//[^\n]*\n?|/\*.*?\*/", re.DOTALL)
 
 
 def looks_like_ptx(text: str) -> bool:
-    """Whether a text is PTX: after comments it starts with a directive (``.version``), which CUDA C never does."""
+    """Whether a text is PTX: after comments it starts with a directive (``.version``), which CUDA C never does.
+
+    Raises TcsimError where nothing but comments is there, as a compiler leaves a file when it fails.
+    """
     position = 0
     while match := _COMMENT.match(text, position):
         position = match.end()
+    if not text[position:].strip("\0"):
+        raise TcsimError("the module is empty: neither PTX nor CUDA C is in it. Did the compiler that wrote it fail?")
     return text.startswith(".", position)
 
 

@@ -235,7 +235,7 @@ def _sources(
     else:
         assert path is not None
         files = [path] if isinstance(path, str | Path) else list(path)
-        texts = [_read(Path(file)).decode("utf-8", errors="replace") for file in files]
+        texts = [_read(Path(file)).decode("utf-8-sig", errors="replace") for file in files]
         paths = [str(file) for file in files]
     if not texts:
         raise TcsimError("RawModule: an empty list has nothing to link")

@@ -31,6 +31,17 @@ def test_what_is_ptx() -> None:
     assert not looks_like_ptx("// .version 8.0\n__global__ void k() {}")
 
 
+@pytest.mark.parametrize("text", ["", " \n", "// nothing yet\n", "\0"])
+def test_an_empty_module_is_told(text: str) -> None:
+    with pytest.raises(tcsim.TcsimError, match="the module is empty"):
+        tcsim.RawModule(code=text)
+
+
+def test_a_file_may_start_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text("\ufeff.version 8.0\n.target sm_80\n.visible .entry k() { ret; }\n", encoding="utf-8")
+    assert tcsim.RawModule(path=tmp_path / "k.ptx").kernels == ("k",)
+
+
 def test_without_nvrtc_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiler, "_nvrtc", lambda: None)
     with pytest.raises(tcsim.TcsimError, match=r"pip install 'tcsim\[cuda\]'.*nvcc -ptx"):
