@@ -273,7 +273,7 @@ class _Writer:
         wide = operand.wide or (item.instruction.base != "LDGSTS" and ".E" in item.instruction.opcode)
         base_register, uniform = operand.register, operand.uniform
         reading: tuple[str, ...] = (f"scale{operand.scale}",) if operand.scale != 1 else ()
-        if base_register is None and uniform is not None:
+        if uniform is not None and (base_register is None or base_register.index < 0):  # [UR4], [RZ.U32+UR4]
             base_register, uniform = uniform, None
         if uniform is not None and uniform.index < 0:
             uniform = None
