@@ -57,6 +57,7 @@ CLUSTER = 21  # address of the table of the CTA's cluster (below)
 RANK = 22  # rank of the CTA in it
 IMPATIENT = 23  # how little waiting helps: 1, nothing else can go on; 2, so waits that may time out do
 UNDEFINED = 24  # bits of isa.tensor.undefined: operands without a meaning in the PTX ISA that instructions have met
+CONSTANTS, CONSTANT_COUNT = 25, 26  # table of (start, end) of the module's .const variables
 WORDS = 32
 
 # Words of the cluster table: how many CTAs, the phase of the cluster's barrier, then a row for each CTA.

@@ -375,9 +375,9 @@ class Function:
         key = (device.name, program.image is not None)
         loaded = self._loaded.get(key)
         if loaded is None:
-            symbols = self.module.variables(device).addresses
+            variables = self.module.variables(device)
             with compiling(self.name) as progress:
-                loaded = load_program(program, symbols, progress)
+                loaded = load_program(program, variables.addresses, progress, variables.constants)
             self._loaded[key] = loaded
         return loaded
 

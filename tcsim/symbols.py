@@ -40,7 +40,8 @@ class GlobalVariable:
 
 
 class ModuleVariables:
-    """All variables of a module on one device. ``addresses``: name to device address, of variables and functions."""
+    """All variables of a module on one device. ``addresses``: name to device address, of variables and functions.
+    ``constants``: int64 [n, 2], where each ``.const`` variable begins and ends."""
 
     def __init__(self, tree: ast.Module, memory: DeviceMemory) -> None:
         self.memory = memory
@@ -49,6 +50,8 @@ class ModuleVariables:
         variables = [v for v in tree.variables if v.space in spaces and v.linkage != "extern" and v.type not in OPAQUE]
         for variable in variables:
             self._allocations[variable.name] = memory.allocate(variable_bytes(variable))
+        ranges = [(a.start, a.start + a.nbytes) for a in (self._allocations[v.name] for v in variables if v.space == "const")]
+        self.constants = np.array(ranges, np.int64).reshape(-1, 2)
         self.addresses = {name: allocation.start for name, allocation in self._allocations.items()}
         self.addresses |= function_addresses(tree)
         for variable in variables:

@@ -137,6 +137,28 @@ def test_generic_addresses_reach_every_space() -> None:
     np.testing.assert_array_equal(got, LANES + 100 + LANES + 7 + 1000)
 
 
+def test_constants_are_a_space_of_their_own() -> None:
+    """As an H200 answers: a generic address of a ``.const`` variable is in ``.const`` and not in ``.global``."""
+    got = run(
+        """
+        mov.u64 %rd1, table;
+        cvta.const.u64 %rd2, %rd1;
+        ld.u32 result, [%rd2+4];
+        isspacep.const %p1, %rd2;
+        @%p1 add.u32 result, result, 100;
+        isspacep.global %p1, %rd2;
+        @%p1 add.u32 result, result, 1000;
+        isspacep.const %p1, pin;
+        @%p1 add.u32 result, result, 10000;
+        isspacep.global %p1, pin;
+        @%p1 add.u32 result, result, 100000;
+        """,
+        data=WORDS,
+        declarations=".const .align 4 .b32 table[4] = {11, 22, 33, 44};",
+    )
+    np.testing.assert_array_equal(got, 100122)
+
+
 def test_local_memory_belongs_to_its_thread() -> None:
     got = run(
         """

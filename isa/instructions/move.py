@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from isa.arith.lane import lane
 from isa.kernels.planes import load_i64
-from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, RANK, SHARED_BITS, SHARED_WINDOW, WINDOW_BITS
+from isa.machine import (
+    CONSTANT_COUNT,
+    CONSTANTS,
+    LOCAL_WINDOW,
+    PARAM_WINDOW,
+    RANK,
+    SHARED_BITS,
+    SHARED_WINDOW,
+    WINDOW_BITS,
+)
 from isa.spec import instruction
 
 _MOVED = ("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64", "f16", "bf16", "f16x2")
@@ -142,10 +152,20 @@ def cvta_to(a, *, space, t):
     return a - np.uint64(_WINDOW[space])
 
 
+@lane
+def _is_constant(a, ctx):
+    """Whether a generic address lies in a ``.const`` variable of the running kernel's module."""
+    table = load_i64(ctx + 8 * CONSTANTS)
+    for k in range(load_i64(ctx + 8 * CONSTANT_COUNT)):
+        if np.uint64(load_i64(table + 16 * k)) <= a < np.uint64(load_i64(table + 16 * k + 8)):
+            return True
+    return False
+
+
 @instruction("isspacep.{space} p, a:b32", timing="alu", section="9.7.9.19", sm=20, ptx="2.0", space=_SPACES)
 def isspacep_word(a, *, space):
     """The same of a generic address below 4 GiB, which is in global memory."""
-    return space in ("global", "const")
+    return space == "global"
 
 
 @instruction("isspacep.{space} p, a:b64", timing="alu", section="9.7.9.19", sm=20, ptx="2.0", space=_SPACES)
@@ -156,8 +176,11 @@ def isspacep(a, ctx, *, space):
         return window == np.uint64(SHARED_WINDOW >> WINDOW_BITS) + np.uint64(load_i64(ctx + 8 * RANK))
     if space == "shared::cluster":
         return a >> np.uint64(SHARED_BITS) == np.uint64(SHARED_WINDOW >> SHARED_BITS)
-    if space in ("global", "const"):
-        return (window < np.uint64(SHARED_WINDOW >> WINDOW_BITS)) | (window > np.uint64(PARAM_WINDOW >> WINDOW_BITS))
+    if space == "const":
+        return _is_constant(a, ctx)
+    if space == "global":
+        outside = (window < np.uint64(SHARED_WINDOW >> WINDOW_BITS)) | (window > np.uint64(PARAM_WINDOW >> WINDOW_BITS))
+        return outside and not _is_constant(a, ctx)
     return window == np.uint64(_WINDOW[space] >> WINDOW_BITS)
 
 

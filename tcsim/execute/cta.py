@@ -120,6 +120,7 @@ class CtaSlot:
         self.table = memory.table  # kept alive while compiled code points to it
         self.arrived = np.zeros(geometry.warps, np.uint32)  # at the cluster's barrier
         self.phases = np.zeros(geometry.warps * 32, np.int32)
+        ctx[machine.CONSTANTS], ctx[machine.CONSTANT_COUNT] = loaded.variables.ctypes.data, len(loaded.variables)
         ctx[machine.RANK] = rank
         loaded.fill_constants(self.arrays, rank)
         self._prepare_machine_code()

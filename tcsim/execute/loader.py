@@ -43,7 +43,7 @@ def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None
 class LoadedProgram:
     """A program with its native form. ``constants``: (byte offset, 32-bit value) planes to fill in every register block.
     ``shared``: those of them that are addresses in the CTA's own shared memory, and so differ within a cluster. ``symbols``:
-    device addresses of module variables."""
+    device addresses of module variables. ``variables``: int64 [n, 2], where each ``.const`` variable begins and ends."""
 
     program: Program
     native: NativeProgram
@@ -51,6 +51,7 @@ class LoadedProgram:
     constants: tuple[tuple[int, int], ...]
     shared: tuple[int, ...]
     symbols: Mapping[str, int] = field(default_factory=dict)
+    variables: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 2), np.int64))
 
     def fill_constants(self, arrays: CtaArrays, rank: int) -> None:
         """Write the constant planes into the register blocks of a slot for CTAs of a rank; they keep their values."""
@@ -61,11 +62,15 @@ class LoadedProgram:
 
 
 def load_program(
-    program: Program, symbols: Mapping[str, int], progress: Callable[[int, int, str], None] | None = None
+    program: Program,
+    symbols: Mapping[str, int],
+    progress: Callable[[int, int, str], None] | None = None,
+    variables: NDArray[np.int64] | None = None,
 ) -> LoadedProgram:
     """Compile (or fetch) the program's kernels and resolve its symbols to device addresses.
 
-    ``progress``: told (done, total, name) as compiling goes on. The first program of a process also readies the interpreter.
+    ``variables``: where ``.const`` variables are (:class:`LoadedProgram`). ``progress``: told (done, total, name) as compiling
+    goes on. The first program of a process also readies the interpreter.
     """
     _ready_interpreter(progress)
     addresses = compile_kernels(program.kernels, progress)
@@ -91,4 +96,5 @@ def load_program(
 
         control = control_address()
     native = NativeProgram(code, int(pool.ctypes.data), program.stages, program.stage_at, control)
-    return LoadedProgram(program, native, pool, tuple(constants), tuple(shared), symbols)
+    table = np.zeros((0, 2), np.int64) if variables is None else variables
+    return LoadedProgram(program, native, pool, tuple(constants), tuple(shared), symbols, table)
