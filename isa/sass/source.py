@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from isa.sass.effects import Name, effects, live_registers
 from isa.sass.listing import MachineCode
-from isa.sass.lower import first_planes, register_place
 from isa.sass.operands import Label
 from isa.sass.placed import Placed, owners_of
+from isa.sass.planes import first_planes, register_place
 
 __all__ = ["MachineSource", "source_of", "targets_of"]
 
