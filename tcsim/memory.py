@@ -88,6 +88,15 @@ class DeviceMemory:
         offset = address - allocation.start
         return allocation.data[offset : offset + nbytes].tobytes()
 
+    def contents(self) -> list[NDArray[np.uint8]]:
+        """A copy of every byte in use, for :meth:`restore`."""
+        return [allocation.data.copy() for allocation in self._allocations]
+
+    def restore(self, contents: list[NDArray[np.uint8]]) -> None:
+        """Put back what :meth:`contents` gave, since when nothing was allocated or freed."""
+        for allocation, data in zip(self._allocations, contents, strict=True):
+            allocation.data[...] = data
+
     def fingerprint(self) -> int:
         """A hash of every byte in use (to see whether a spinning kernel still changes anything)."""
         return hash(tuple(hash(a.data.tobytes()) for a in self._allocations))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["STALL_REASONS", "InstructionProfile", "LaunchProfile"]
+__all__ = ["STALL_REASONS", "InstructionProfile", "LaunchProfile", "SampleProfile"]
 
 STALL_REASONS = (
     "selected",
@@ -79,6 +79,22 @@ class InstructionProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class SampleProfile:
+    """What of a launch was simulated, where that was a sample: ``ctas`` of ``of`` CTAs, those that the SMs ``sms`` get. Sums
+    stand for the whole launch. ``footprint``: how many lines of memory all CTAs of a wave touch for each that these do.
+    ``error``: how far cycles of samples are from those of the whole chip, on average over recorded launches, as a fraction (0 if
+    all was simulated); ``error_source``: how that was measured.
+    """
+
+    ctas: int
+    of: int
+    sms: tuple[int, ...]
+    footprint: float
+    error: float
+    error_source: str
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchProfile:
     """One launch, timed.
 
@@ -88,7 +104,8 @@ class LaunchProfile:
     names to numbers. ``stalls``: warp-cycles by reason over the launch, each resident cycle of each warp counted once;
     they sum to ``warp_cycles``. ``instructions``: the source view, in program order. ``timed``: what issued, such as
     "PTX, priced by a table of ptxas's usual lowering". ``notes``: remarks for the reader, such as what limits the
-    occupancy's certainty. ``ptx``: the text of the PTX lines that instructions come from, by number.
+    occupancy's certainty. ``ptx``: the text of the PTX lines that instructions come from, by number. ``sample``: set
+    if not the whole chip was simulated.
     """
 
     name: str
@@ -106,6 +123,7 @@ class LaunchProfile:
     timed: str
     notes: tuple[str, ...] = ()
     ptx: Mapping[int, str] = field(default_factory=dict)
+    sample: SampleProfile | None = None
 
     @property
     def seconds(self) -> float:

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from tcsim.code_source import CodeSource
-from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile
+from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile, SampleProfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,9 @@ class Profiler:
     of every issue, stall and access as they happen (:class:`~tcsim.timing.observer.Observer`). ``timing``: tables to use
     instead of the device's, for what-if studies. ``engine``: ``"compiled"``, or ``"simpy"``, the readable one, which runs in
     any case if there are observers; both give the same numbers. ``code``: ``"machine"`` times the machine code that ptxas makes
-    of the PTX, wherever that can be had and executed, ``"ptx"`` never does. Caches are cold at every launch, as Nsight Compute
+    of the PTX, wherever that can be had and executed, ``"ptx"`` never does. ``sample``: simulate only the CTAs that so many SMs
+    get (True: as many as its error was measured with), for the whole chip; what other CTAs write is then missing from memory,
+    which is there to be timed, not to be read. Raises DeviceError for kernels whose CTAs wait for one another. Caches are cold at every launch, as Nsight Compute
     makes them. Profilers nest; the innermost one times a launch.
     """
 
@@ -48,12 +50,14 @@ class Profiler:
         timing: Timing | None = None,
         engine: Literal["compiled", "simpy"] = "compiled",
         code: Literal["machine", "ptx"] = "machine",
+        sample: bool | int = False,
     ) -> None:
         self.engine, self.code = engine, code
         self.missing = ""  # why there is no machine code, where there is none
         self.launches: list[LaunchProfile] = []
         self._observers = tuple(observers)
         self._timing = timing
+        self._sample = sample
         self._tokens: list[Token[Profiler | None]] = []
 
     def __enter__(self) -> Profiler:
@@ -77,6 +81,7 @@ class Profiler:
         from tcsim.arch import find_timing
         from tcsim.timing.gpu import run_timed
         from tcsim.timing.metrics import launch_metrics, stall_totals
+        from tcsim.timing.sample import sample_error
 
         arch = launch.device.arch
         timing = self._timing or find_timing(arch)
@@ -91,6 +96,7 @@ class Profiler:
             self._observers,
             progress,
             self.engine,
+            sample_error().sms if self._sample is True else int(self._sample),
         )
         program = launch.loaded.program
         source = launch.source() if launch.source is not None else CodeSource()
@@ -109,8 +115,9 @@ class Profiler:
                 warp_cycles=timed.counters.warp_cycles,
                 instructions=_source_view(timed, source, timing.chip.pipes),
                 timed=TIMED_MACHINE if program.control else TIMED_PTX,
-                notes=_notes(program, self.missing),
+                notes=(*_sample_notes(timed, geometry), *_notes(program, self.missing)),
                 ptx=source.ptx,
+                sample=_sample_profile(timed, geometry),
             )
         )
         return int(timed.counts[:, 0].sum())
@@ -122,6 +129,44 @@ _active: ContextVar[Profiler | None] = ContextVar("tcsim_profiler", default=None
 def active_profiler() -> Profiler | None:
     """The innermost profiler that is entered, if any."""
     return _active.get()
+
+
+def _sample_profile(run: TimedRun, geometry: Geometry) -> SampleProfile | None:
+    if run.sampled is None:
+        return None
+    from tcsim.timing.sample import sample_error
+
+    known, found = sample_error(), run.sampled
+    error, source = (known.mean, known.source) if found.simulated < found.clusters else (0.0, "all CTAs were simulated")
+    return SampleProfile(
+        found.simulated * geometry.cluster_size, geometry.ctas, found.sms, found.footprint, error, source
+    )
+
+
+def _sample_notes(run: TimedRun, geometry: Geometry) -> tuple[str, ...]:
+    if run.sampled is None:
+        return ()
+    from tcsim.timing.sample import sample_error
+
+    found, size = run.sampled, geometry.cluster_size
+    which = f"{found.simulated * size:,} of {found.clusters * size:,} CTAs were simulated, on {len(found.sms)} SMs"
+    if found.simulated == found.clusters:
+        return (f"the sample is all of the launch: {which}",)
+    return (
+        f"a sample: {which} ({_spans(found.sms)}), sums are scaled up; {sample_error()}",
+        "arrays have the results of these CTAs only: do not use them",
+    )
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    """Ascending numbers, those in a row as ``first-last``."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(f"{first}-{last}" if last > first else str(first) for first, last in spans)
 
 
 def _notes(program: Program, missing: str) -> tuple[str, ...]:

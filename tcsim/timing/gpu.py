@@ -22,13 +22,15 @@ from tcsim.timing.compiled import CompiledChip
 from tcsim.timing.compiled.others import address_for
 from tcsim.timing.compiled.state import new_chip_state
 from tcsim.timing.counters import Counters
+from tcsim.timing.footprint import lines_per_line
 from tcsim.timing.gpc_clock import covers_all_gpcs, elapsed_cycles
-from tcsim.timing.hierarchy import CODE_MISS, LAST_SERVED, Hierarchy, new_hierarchy
+from tcsim.timing.hierarchy import CODE_MISS, LAST_SERVED, Hierarchy, Share, new_hierarchy
 from tcsim.timing.issue import IssueTable
 from tcsim.timing.machine_table import MachineTable
 from tcsim.timing.memory_unit import MemoryUnit
 from tcsim.timing.observer import ObservedSm, Observer
 from tcsim.timing.placement import Placement
+from tcsim.timing.sample import Sampled, check_sample, sampled_sms, scale_up
 from tcsim.timing.shared_memory import carve_out
 from tcsim.timing.sm import LaunchContext, Sm, take_turns
 from tcsim.timing.spinning import time_dependent
@@ -48,7 +50,8 @@ ENGINES: tuple[Engine, ...] = ("compiled", "simpy")
 class TimedRun:
     """What a timed run counted. ``cycles``: SM cycles from launch to end. ``counts``: int64 [instructions, 3],
     executions by a warp, threads active, threads executing (:class:`tcsim.execute.recorder.Recorder`). ``memories``: what the
-    memories counted. ``shared_configured``: bytes of an SM's memory that were shared memory. ``slices``: of the L2.
+    memories counted. ``shared_configured``: bytes of an SM's memory that were shared memory. ``slices``: of the L2. ``sampled``:
+    what was simulated, if not the whole launch; the sums then stand for all of it.
     """
 
     cycles: int
@@ -57,10 +60,8 @@ class TimedRun:
     table: IssueTable | MachineTable
     memories: Hierarchy
     shared_configured: int
-
-    @property
-    def slices(self) -> int:
-        return len(self.memories.slices)
+    slices: int
+    sampled: Sampled | None = None
 
 
 def run_timed(
@@ -74,18 +75,22 @@ def run_timed(
     observers: Sequence[Observer] = (),
     progress: Progress | None = None,
     engine: Engine = "compiled",
+    sample: int = 0,
 ) -> TimedRun:
     """Execute a launch and time it. Memory ends up as after an untimed run. Observers are told by the SimPy engine, which
-    therefore runs if there are any.
+    therefore runs if there are any. ``sample``: SMs to simulate for all (:mod:`tcsim.timing.sample`), 0 for the whole chip; then
+    memory has the results of their CTAs only.
 
     Raises what an untimed run raises (KernelFault, DeadlockError), and DeviceError for an instruction that the chip's tables do
-    not price or for an engine that there is not.
+    not price, for an engine that there is not, or for a sample that cannot be taken.
     """
     if engine not in ENGINES:
         raise DeviceError(f"engine {engine!r}: {' or '.join(map(repr, ENGINES))}")
     chip, sm_hz, program = timing.chip, timing.clocks.sm_hz, loaded.program
     table = MachineTable(program, timing) if program.control else IssueTable(program, timing)
     timed = time_dependent(program)
+    if sample:
+        check_sample(program.name, sample, arch, bool(timed.any()) or geometry.workspace != 0)
     for pc in np.flatnonzero(timed).tolist():
         table.entries[pc].timed = table.entries[pc].leaves_sm = True
     counters = Counters(len(program), arch.limits.sms)
@@ -98,6 +103,27 @@ def run_timed(
     if not placement.sites:
         raise DeviceError(f"kernel {program.name}: no GPC of {arch.full_name} has room for {geometry.cluster_size} of its CTAs")
     signalled = shared + program.reserved_shared if (signal_table(program)[:, 0] >= 0).any() else 0
+
+    def make_slot(sm: int, rank: int, recorder: Recorder) -> CtaSlot:
+        return CtaSlot(loaded, geometry, memory, parameters, sm_count=arch.limits.sms, sm=sm, rank=rank, recorder=recorder)
+
+    sampled = None
+    if sample:
+        placement.keep(sampled_sms(sample, arch, chip, placement.size > 1))
+        requests = len(placement.sites) / placement.whole
+        lines = 1.0
+        if requests < 1:
+            lines = lines_per_line(
+                program,
+                geometry.warps,
+                loaded.native.pool,
+                memory,
+                lambda rank, recorder: make_slot(0, rank, recorder),
+                placement.whole,
+                placement.numbers,
+                placement.size,
+            )
+        sampled = Sampled(placement.coming(clusters), clusters, tuple(placement.sms), requests, lines)
     memories = new_hierarchy(
         arch,
         timing,
@@ -108,10 +134,8 @@ def run_timed(
         places=placement.places,
         signalled=signalled,
         busy=placement.busy,
+        share=Share(sampled.requests, 1 / sampled.footprint) if sampled is not None else Share(),
     )
-
-    def make_slot(sm: int, rank: int, recorder: Recorder) -> CtaSlot:
-        return CtaSlot(loaded, geometry, memory, parameters, sm_count=arch.limits.sms, sm=sm, rank=rank, recorder=recorder)
 
     streams = Streams(
         program,
@@ -147,9 +171,12 @@ def run_timed(
         )
         cycles = _run_simpy(context, memories, observers)
     cycles = max(cycles, distributor.retired, -(-int(memories.totals[LAST_SERVED]) // TICKS))
+    if sampled is not None:
+        scale_up(sampled, counters, counts, memories, geometry.ctas)
     overhead, covered = cycles_of_ns(chip.launch.overhead_ns, sm_hz), covers_all_gpcs(geometry.ctas)
     cycles = elapsed_cycles(cycles, overhead, _tensor_duty(table, counts, counters), covered, timing.clocks)
-    return TimedRun(cycles, counters, counts, table, memories, configured)
+    slices = chip.l2.slices // chip.l2.partitions * chip.l2.partitions
+    return TimedRun(cycles, counters, counts, table, memories, configured, slices, sampled)
 
 
 def _tensor_duty(table: IssueTable | MachineTable, counts: NDArray[np.int64], counters: Counters) -> float:

@@ -9,6 +9,8 @@ it; latencies come on top. Servers that SMs share are asked at the time of issue
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from isa.compiled import inlined
@@ -17,7 +19,7 @@ from tcsim.timing.arrays import ArrayTable
 from tcsim.timing.lru import new_lru
 from tcsim.timing.units import TICKS, cycles_of_ns, ticks_of_bytes
 
-__all__ = ["Hierarchy", "new_hierarchy", "serve"]
+__all__ = ["Hierarchy", "Share", "new_hierarchy", "serve"]
 
 LINE_BYTES = 128
 
@@ -64,6 +66,18 @@ FIRST_FREE = 29
 TABLE = 80
 
 
+@dataclass(frozen=True)
+class Share:
+    """What of the chip's shared memories is there for the SMs that are simulated: ``requests`` of the rate of its L2,
+    ``footprint`` of the L2's capacity and of the rate of memory; both 1 for a whole chip."""
+
+    requests: float = 1.0
+    footprint: float = 1.0
+
+
+WHOLE = Share()
+
+
 class Hierarchy:
     """The memories of a chip. ``table``: their arrays; ``address``: what rules take. ``totals``, ``events`` (int64
     [instruction, 6], columns above), ``ports``, ``costs``, ``slices``: some of them.
@@ -91,11 +105,12 @@ def new_hierarchy(
     busy: int = 1,
     places: int = 1,
     signalled: int = 0,
+    share: Share = WHOLE,
 ) -> Hierarchy:
     """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``, which lie in
     so many ``blocks`` of the instruction cache. ``busy``: SMs
     that run CTAs; ``places``: of CTAs, each with mbarrier objects anywhere in ``signalled``
-    bytes."""
+    bytes. ``share``: what of the L2 and the memory they have."""
     chip, hz, dram = timing.chip, timing.clocks.sm_hz, timing.dram
     spec = chip.l2
     costs = np.zeros(COST_COUNT, np.int64)
@@ -108,7 +123,9 @@ def new_hierarchy(
     costs[STAGE_STORE] = chip.lsu.store_interval
     costs[BARRIER_INTERVAL], costs[BARRIER_RELEASE] = chip.shared_memory.barrier_interval, chip.shared_memory.barrier_release
     costs[L2_HIT], costs[L2_FAR] = cycles_of_ns(spec.hit_ns, hz), cycles_of_ns(spec.far_ns, hz)
-    clock = TICKS * hz / spec.clock_hz
+    each = spec.slices // spec.partitions
+    slices = max(1, round(each * share.requests))
+    clock = TICKS * hz / spec.clock_hz * slices / (each * share.requests)
     costs[CLOCK_T], costs[READ_T], costs[STORE_T] = (
         round(clock),
         round(clock * spec.read_clocks),
@@ -117,12 +134,13 @@ def new_hierarchy(
     costs[LEAST_STORE_T], costs[BROUGHT_T] = round(clock * spec.least_write_clocks), round(clock * spec.fill_clocks)
     costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
     costs[ATOMIC_T] = max(1, round(TICKS * spec.atomic_ns * hz / 1e9))
-    costs[PARTITIONS], costs[SLICES_EACH] = spec.partitions, spec.slices // spec.partitions
+    costs[PARTITIONS], costs[SLICES_EACH] = spec.partitions, slices
     costs[SMS_IN_TURN] = spec.sms_in_turn
     costs[DRAM_NEAR], costs[DRAM_FAR] = cycles_of_ns(dram.latency_ns, hz), cycles_of_ns(dram.far_latency_ns, hz)
     costs[FILL_SECTORS] = dram.fill_bytes // 32
-    costs[FILL_T] = ticks_of_bytes(dram.fill_bytes, dram.bytes_per_second / dram.channels, hz)
-    costs[WRITE_T] = ticks_of_bytes(32, dram.bytes_per_second / dram.channels, hz)
+    channels = max(1, round(dram.channels * share.footprint))
+    rate = dram.bytes_per_second * share.footprint / channels
+    costs[FILL_T], costs[WRITE_T] = ticks_of_bytes(dram.fill_bytes, rate, hz), ticks_of_bytes(32, rate, hz)
     costs[REFRESH_T] = round(cycles_of_ns(dram.refresh_ns, hz) * TICKS)
     costs[REFRESH_EVERY_T] = round(cycles_of_ns(dram.refresh_every_ns, hz) * TICKS)
     costs[FIRST_TOUCH] = cycles_of_ns(chip.translation.first_touch_ns, hz)
@@ -141,8 +159,8 @@ def new_hierarchy(
         costs[TMA_LINE_T] = round(chip.tma.line_interval * TICKS)
         costs[MBARRIER_WAKE] = chip.tma.barrier_wake
     l1_slots = max(1, l1_bytes // LINE_BYTES)
-    l2_slots = max(1, timing.l2_capacity.bytes // LINE_BYTES // spec.partitions)
-    costs[CHANNEL_COUNT] = dram.channels
+    l2_slots = max(1, round(timing.l2_capacity.bytes * share.footprint) // LINE_BYTES // spec.partitions)
+    costs[CHANNEL_COUNT] = channels
     costs[GROUP_SMS], costs[GROUP_REQUESTS] = spec.merging_sms, spec.merging_requests
     table = ArrayTable(TABLE)
     table.put(COSTS, costs)
@@ -150,8 +168,8 @@ def new_hierarchy(
     for number in (MBARRIER, MBARRIER_LATEST, MBARRIER_DONE):
         table.put(number, np.zeros((places, signalled // 8 + 1), np.int64))
     table.put(PORTS, np.zeros((sms, PORT_COLUMNS), np.int64))
-    table.put(SLICES, np.zeros(spec.slices // spec.partitions * spec.partitions, np.int64))
-    table.put(CHANNELS, np.zeros(dram.channels, np.int64))
+    table.put(SLICES, np.zeros(slices * spec.partitions, np.int64))
+    table.put(CHANNELS, np.zeros(channels, np.int64))
     table.put(TOTALS, np.zeros(TOTAL_COUNT, np.int64))
     table.put(EVENTS, np.zeros((instructions, EVENT_COLUMNS), np.int64))
     new_lru(table, L1, sms, l1_slots)

@@ -7,7 +7,7 @@ on different SMs as far as there are enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 __all__ = ["Placement"]
 
@@ -21,7 +21,8 @@ class Placement:
     once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
 
     ``sites``: places by rank. ``site_of``, ``rank_of``: by place, -1 for one that is never used. ``used``: SMs up to the last
-    that is used, ``busy`` of which are.
+    that is used. ``busy``: SMs of the chip that run CTAs. ``numbers``: of the sites, among the ``whole`` that the chip has;
+    :meth:`keep` leaves only some of them.
     """
 
     def __init__(self, sms: int, gpcs: Sequence[Sequence[int]], per_sm: int, size: int, clusters: int) -> None:
@@ -30,8 +31,36 @@ class Placement:
         apart = 2 if 2 * clusters <= sms else 1
         every = self._by_turns(self._breadth_first(range(0, sms, apart)), 1) if size == 1 else self._clustered(sms, gpcs)
         self.sites = [site for site, _ in zip(every, range(clusters), strict=False)]
-        self.used = 1 + max((self.sm_of(place) for site in self.sites for place in site), default=-1)
-        self.busy = len({self.sm_of(place) for site in self.sites for place in site})
+        self.numbers, self.whole = list(range(len(self.sites))), len(self.sites)
+        self.busy = len(self.sms)
+        self._index()
+
+    def keep(self, sms: Container[int]) -> None:
+        """Leave only the sites that lie on ``sms``; their clusters come in the order in which the whole chip would get them."""
+        kept = [
+            (number, site)
+            for number, site in zip(self.numbers, self.sites, strict=True)
+            if all(self.sm_of(place) in sms for place in site)
+        ]
+        self.numbers, self.sites = [number for number, _ in kept], [site for _, site in kept]
+        self._index()
+
+    @property
+    def sms(self) -> list[int]:
+        """The SMs of the sites, in ascending order."""
+        return sorted({self.sm_of(place) for site in self.sites for place in site})
+
+    def cluster(self, index: int) -> int:
+        """The cluster that comes ``index``-th to the sites there are: those of the whole chip take turns."""
+        rounds, site = divmod(index, len(self.sites))
+        return self.numbers[site] + rounds * self.whole
+
+    def coming(self, clusters: int) -> int:
+        """How many of a launch's ``clusters`` come to the sites there are."""
+        return sum(-(-(clusters - number) // self.whole) for number in self.numbers)
+
+    def _index(self) -> None:
+        self.used = 1 + max(self.sms, default=-1)
         self.site_of = [-1] * self.places
         self.rank_of = [-1] * self.places
         for number, site in enumerate(self.sites):

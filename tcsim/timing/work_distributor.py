@@ -33,20 +33,24 @@ class WorkDistributor:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """``at_least``: cycles from one cluster to the next, however few CTAs it has."""
-        self._clusters, self._sites, self._size, self._sms = clusters, len(placement.sites), placement.size, sms
+        self._placement, self._size, self._sms = placement, placement.size, sms
+        self._clusters, self._sites = placement.coming(clusters), len(placement.sites)
         self._progress = progress
         self._ended = self._next = self.retired = 0
         self._overhead = cycles_of_ns(costs.overhead_ns, sm_hz)
         self._interval = max(self._size * costs.dispatch_interval, at_least)
         self._sm_interval = max(costs.sm_interval + warps, costs.warp_interval * warps)
-        self._retire_interval = round(max(self._size * costs.retire_interval, at_least) * TICKS)
+        # Of a sample each retires with as many others as the chip has sites for each of its own.
+        crowd = placement.whole / len(placement.sites)
+        self._retire_interval = round(max(self._size * costs.retire_interval, at_least) * crowd * TICKS)
         self._free = 0  # the tick from which another cluster can be retired
 
     def first_wave(self) -> Iterator[tuple[int, int, int]]:
         """(site, cluster, cycle of dispatch) until every site is full or no cluster is left."""
         for site in range(min(self._sites, self._clusters)):
-            layer = site * self._size // self._sms  # CTAs that its SMs have already got
-            yield site, self._take(), self._overhead + max(layer * self._sm_interval, round(site * self._interval))
+            number = self._placement.numbers[site]
+            layer = number * self._size // self._sms  # CTAs that its SMs have already got
+            yield site, self._take(), self._overhead + max(layer * self._sm_interval, round(number * self._interval))
 
     def replace(self, now: int) -> tuple[int, int] | None:
         """A cluster has ended in cycle ``now``: (cluster, cycle of dispatch) of the one that takes its place, or None if there
@@ -61,4 +65,4 @@ class WorkDistributor:
 
     def _take(self) -> int:
         self._next += 1
-        return self._next - 1
+        return self._placement.cluster(self._next - 1)
