@@ -82,8 +82,8 @@ class InstructionProfile:
 class SampleProfile:
     """What of a launch was simulated, where that was a sample: ``ctas`` of ``of`` CTAs, those that the SMs ``sms`` get. Sums
     stand for the whole launch. ``footprint``: how many lines of memory all CTAs of a wave touch for each that these do.
-    ``error``: how far cycles of samples are from those of the whole chip, on average over recorded launches, as a fraction (0 if
-    all was simulated); ``error_source``: how that was measured.
+    ``error``: how far cycles of samples are from those of the whole chip, on average over recorded launches, as a fraction (0
+    if all was simulated); ``error_source``: how that was measured.
     """
 
     ctas: int

@@ -37,10 +37,12 @@ class Profiler:
     of every issue, stall and access as they happen (:class:`~tcsim.timing.observer.Observer`). ``timing``: tables to use
     instead of the device's, for what-if studies. ``engine``: ``"compiled"``, or ``"simpy"``, the readable one, which runs in
     any case if there are observers; both give the same numbers. ``code``: ``"machine"`` times the machine code that ptxas makes
-    of the PTX, wherever that can be had and executed, ``"ptx"`` never does. ``sample``: simulate only the CTAs that so many SMs
-    get (True: as many as its error was measured with), for the whole chip; what other CTAs write is then missing from memory,
-    which is there to be timed, not to be read. Raises DeviceError for kernels whose CTAs wait for one another. Caches are cold at every launch, as Nsight Compute
+    of the PTX, wherever that can be had and executed, ``"ptx"`` never does. Caches are cold at every launch, as Nsight Compute
     makes them. Profilers nest; the innermost one times a launch.
+
+    ``sample``: simulate only the CTAs that so many SMs get, for the whole chip (True: as many as the stated error was measured
+    with). What other CTAs write is then missing from memory: arrays are not to be used. A launch raises DeviceError if its CTAs
+    wait for one another.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class Profiler:
             self._observers,
             progress,
             self.engine,
-            sample_error().sms if self._sample is True else int(self._sample),
+            sample_error().sms if self._sample is True else self._sample,
         )
         program = launch.loaded.program
         source = launch.source() if launch.source is not None else CodeSource()

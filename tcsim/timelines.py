@@ -22,12 +22,17 @@ __all__ = ["Timelines"]
 
 class Timelines(Profiler):
     """As :class:`~tcsim.profiler.Profiler`; :meth:`timeline` gives what was seen of a launch. sm, ctas, cycles: as
-    :class:`~tcsim.timeline.Timeline` takes them."""
+    :class:`~tcsim.timeline.Timeline` takes them; sample: as the profiler does."""
 
     def __init__(
-        self, sm: int | None = 0, ctas: Collection[int] | None = None, cycles: tuple[int, int] | None = None
+        self,
+        sm: int | None = 0,
+        ctas: Collection[int] | None = None,
+        cycles: tuple[int, int] | None = None,
+        *,
+        sample: bool | int = False,
     ) -> None:
-        super().__init__()
+        super().__init__(sample=sample)
         self._sm, self._ctas, self._cycles = sm, ctas, cycles
         self._kept: dict[int, Timeline] = {}
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import tcsim
+from gpu_ref.correlation import samples
 from gpu_ref.correlation.launches import Timed, timed_archive, timed_bundles
 from gpu_ref.correlation.report import report, scatter
 from gpu_ref.correlation.stand_in import write
@@ -39,6 +40,15 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="measure instead how far PTX is from machine code, and write it here (TOML)",
     )
+    command.add_argument(
+        "--sample",
+        type=Path,
+        metavar="FILE",
+        help="measure instead how far samples are from the whole chip, and write it here (TOML)",
+    )
+    command.add_argument(
+        "--sample-sms", type=int, default=16, metavar="N", help="SMs of these samples, and by default of all samples (16)"
+    )
     command.add_argument("--plot", type=Path, help="write a scatter plot of the cycles to this .svg or .png file")
 
 
@@ -50,6 +60,9 @@ def run(options: argparse.Namespace) -> int:
         sources = [Path(each) for each in options.bundles]
         if options.stand_in is not None:
             write(sources[0], options.stand_in, options.only)
+            return 0
+        if options.sample is not None:
+            samples.write(sources[0], options.sample, options.sample_sms, options.only)
             return 0
         if options.record:
             from gpu_ref.suites import record_suite

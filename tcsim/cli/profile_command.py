@@ -61,6 +61,12 @@ def profile(
     timeline: Annotated[
         Path | None, typer.Option("--timeline", help="also write a trace of the last launch for ui.perfetto.dev")
     ] = None,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="simulate only the CTAs of a few SMs, for all; outputs are then incomplete")
+    ] = False,
+    sample_sms: Annotated[
+        int | None, typer.Option("--sample-sms", help="how many SMs to simulate; default: as the stated error was measured")
+    ] = None,
     sm: Annotated[int, typer.Option("--sm", help="the SM of the timeline; -1: all")] = 0,
     cta: Annotated[list[int] | None, typer.Option("--cta", help="only these CTAs of the timeline")] = None,
     cycles: Annotated[str, typer.Option("--cycles", help="only these cycles of the timeline: first,end")] = "",
@@ -73,8 +79,9 @@ def profile(
         raise TcsimError(f"--view {view!r}: cuda, ptx or instruction")
     launch = None
     span = _span(cycles)
-    kept = Timelines(None if sm < 0 else sm, cta, span) if timeline is not None else None
-    with kept or Profiler() as profiler:
+    part = _sample(sample, sample_sms, save)
+    kept = Timelines(None if sm < 0 else sm, cta, span, sample=part) if timeline is not None else None
+    with kept or Profiler(sample=part) as profiler:
         if is_script(targets[0]):
             with Device(device or "h200"):
                 run_script(targets[0], targets[1:])
@@ -102,6 +109,14 @@ def profile(
             _save(launch, save)
     if html is not None:
         _write_html(chosen, kept, html, folders, launch)
+
+
+def _sample(sample: bool, sms: int | None, save: Path | None) -> bool | int:
+    if sms is not None and not sample:
+        raise TcsimError("--sample-sms says how large the sample is that --sample takes: give both")
+    if sample and save is not None:
+        raise TcsimError("--save: with --sample most CTAs are not executed, and outputs incomplete. Leave out one of the two")
+    return sample if sms is None else sms
 
 
 def _span(text: str) -> tuple[int, int] | None:

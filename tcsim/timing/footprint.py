@@ -41,8 +41,8 @@ def lines_per_line(
     sampled: Sequence[int],
     size: int,
 ) -> float:
-    """Lines that ``whole`` clusters of ``size`` CTAs touch for each that the ``sampled`` ones do, at least 1 and at most as many
-    as there are clusters for each of those; the latter, too, for a program that calls its host and cannot begin twice.
+    """Lines that ``whole`` clusters of ``size`` CTAs touch for each that the ``sampled`` ones do: from 1 to as many as there
+    are clusters for each of those; the latter, too, for a program that calls its host and cannot begin twice.
     ``make_slot``: a slot for a rank, with a recorder."""
     most = whole / len(sampled)
     if (program.code[:, KIND] == Kind.HOST_CALL).any():
@@ -55,10 +55,8 @@ def lines_per_line(
         return make_slot(rank, recorder)
 
     cluster, before = Cluster(slot, size), memory.contents()
-    touched = []
     try:
-        for number in range(whole):
-            touched.append(_touched(cluster, recorders, number))
+        touched = [_touched(cluster, recorders, number) for number in range(whole)]
     except KernelFault:
         return most  # the timed run meets it again, and tells of it
     finally:
@@ -85,8 +83,8 @@ def _touched(cluster: Cluster, recorders: Sequence[Recorder], number: int) -> ND
 
 @compiled
 def _lines(pcs, payload, words, used, accesses, signals, lines):
-    """Write down the line of every sector and of every row of a copy that warps have accessed. Returns how many there are, which
-    may be more than there is room for."""
+    """Write down the line of every sector and of every row of a copy that warps have accessed. Returns how many there are,
+    maybe more than there is room for."""
     count = 0
     for warp in range(len(pcs)):
         for index in range(used[warp, 0]):

@@ -50,8 +50,8 @@ ENGINES: tuple[Engine, ...] = ("compiled", "simpy")
 class TimedRun:
     """What a timed run counted. ``cycles``: SM cycles from launch to end. ``counts``: int64 [instructions, 3],
     executions by a warp, threads active, threads executing (:class:`tcsim.execute.recorder.Recorder`). ``memories``: what the
-    memories counted. ``shared_configured``: bytes of an SM's memory that were shared memory. ``slices``: of the L2. ``sampled``:
-    what was simulated, if not the whole launch; the sums then stand for all of it.
+    memories counted. ``shared_configured``: bytes of an SM's memory that were shared memory. ``slices``: of the L2.
+    ``sampled``: what was simulated, if that was to be a sample; the sums then stand for the whole launch.
     """
 
     cycles: int
@@ -78,8 +78,8 @@ def run_timed(
     sample: int = 0,
 ) -> TimedRun:
     """Execute a launch and time it. Memory ends up as after an untimed run. Observers are told by the SimPy engine, which
-    therefore runs if there are any. ``sample``: SMs to simulate for all (:mod:`tcsim.timing.sample`), 0 for the whole chip; then
-    memory has the results of their CTAs only.
+    therefore runs if there are any. ``sample``: SMs to simulate for all (:mod:`tcsim.timing.sample`), 0 for the whole chip;
+    of a sample memory has the results of its CTAs only.
 
     Raises what an untimed run raises (KernelFault, DeadlockError), and DeviceError for an instruction that the chip's tables do
     not price, for an engine that there is not, or for a sample that cannot be taken.
@@ -109,6 +109,7 @@ def run_timed(
 
     sampled = None
     if sample:
+        loads = placement.loads(clusters)
         placement.keep(sampled_sms(sample, arch, chip, placement.size > 1))
         requests = len(placement.sites) / placement.whole
         lines = 1.0
@@ -123,7 +124,8 @@ def run_timed(
                 placement.numbers,
                 placement.size,
             )
-        sampled = Sampled(placement.coming(clusters), clusters, tuple(placement.sms), requests, lines)
+        kept = placement.coming(clusters)
+        sampled = Sampled(kept, clusters, tuple(placement.sms), requests, lines, loads, placement.per_sm)
     memories = new_hierarchy(
         arch,
         timing,

@@ -59,6 +59,14 @@ class Placement:
         """How many of a launch's ``clusters`` come to the sites there are."""
         return sum(-(-(clusters - number) // self.whole) for number in self.numbers)
 
+    def loads(self, clusters: int) -> dict[int, int]:
+        """By SM, the CTAs that its sites get of a launch's ``clusters``."""
+        found: dict[int, int] = {}
+        for number, site in zip(self.numbers, self.sites, strict=True):
+            for place in site:
+                found[self.sm_of(place)] = found.get(self.sm_of(place), 0) - (-(clusters - number) // self.whole)
+        return found
+
     def _index(self) -> None:
         self.used = 1 + max(self.sms, default=-1)
         self.site_of = [-1] * self.places

@@ -1,15 +1,16 @@
 """A sample of a launch: the CTAs that the work distributor gives to a few SMs, executed and timed for those of the whole chip.
 
 Which CTAs those are depends, on the chip, on when others end. Here it is settled beforehand: SMs take turns, and a place gets
-the cluster that it would get if all took equally long; among the SMs that are simulated, whoever is free gets the next. SMs have
-their share of the L2's slices and of the rate of memory. What CTAs share is fetched once for the chip, not once for every
-sample: :mod:`tcsim.timing.footprint` measures how much more the chip touches than the sample, and the L2's capacity and the rate
-of memory are divided by that. An access to a word that all CTAs contend for waits for those of the sample only.
+the cluster that it would get if all took equally long; among the SMs that are simulated, whoever is free gets the next. SMs
+have their share of the L2's slices. What CTAs share is fetched once for the chip, not once for every sample:
+:mod:`tcsim.timing.footprint` measures how much more the chip touches than the sample, and the L2's capacity and the rate of
+memory are divided by that. An access to a word that all CTAs contend for waits for those of the sample only.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -36,7 +37,7 @@ from tcsim.timing.hierarchy import (
     Hierarchy,
 )
 
-__all__ = ["Sampled", "SampleError", "check_sample", "sample_error", "sampled_sms", "scale_up"]
+__all__ = ["SampleError", "Sampled", "check_sample", "sample_error", "sampled_sms", "scale_up"]
 
 
 class SampleError(Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,14 +67,17 @@ def sample_error() -> SampleError:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What of a launch was simulated: ``simulated`` of ``clusters`` clusters, on ``sms``. ``requests``: the part of the clusters
-    resident at once that these are; ``footprint``: lines that all touch for each that these do."""
+    """What of a launch was simulated: ``simulated`` of ``clusters`` clusters, on ``sms``. ``requests``: the part of the
+    clusters resident at once that these are; ``footprint``: lines that all touch for each that these do. ``loads``: CTAs that
+    each SM of the chip gets, of which it holds ``per_sm`` at once."""
 
     simulated: int
     clusters: int
     sms: tuple[int, ...]
     requests: float
     footprint: float
+    loads: Mapping[int, int]
+    per_sm: int
 
 
 def check_sample(name: str, sms: int, arch: Arch, depends: bool) -> None:
@@ -88,8 +92,8 @@ def check_sample(name: str, sms: int, arch: Arch, depends: bool) -> None:
 
 
 def sampled_sms(sms: int, arch: Arch, chip: Chip, clustered: bool) -> frozenset[int]:
-    """The SMs of a sample of about ``sms``: as many next to each partition of the L2, or, for clusters, which lie in a GPC each,
-    the first GPCs that have so many."""
+    """The SMs of a sample of about ``sms``: as many next to each partition of the L2; or, for clusters, each of which lies in a
+    GPC, the first GPCs that have so many."""
     if clustered and arch.limits.gpcs:
         chosen: list[int] = []
         for gpc in arch.limits.gpcs:
@@ -105,17 +109,16 @@ def sampled_sms(sms: int, arch: Arch, chip: Chip, clustered: bool) -> frozenset[
 
 def scale_up(sampled: Sampled, counters: Counters, counts: NDArray[np.int64], memories: Hierarchy, ctas: int) -> None:
     """Make of what a sample counted what the chip's ``ctas`` CTAs would: sums grow with the number of CTAs, what comes from
-    memory with the lines touched. SMs that were not simulated are taken to be active alike, together for the rest."""
+    memory with the lines touched. Other SMs are taken to be active as long for each round of CTAs as those simulated."""
     some, all_of_them = sampled.simulated, sampled.clusters
     counters.stalls = [_scaled(value, all_of_them, some) for value in counters.stalls]
     counters.warp_cycles = sum(counters.stalls)
     counters.warps = counters.warps * all_of_them // some
     counters.ctas = ctas
-    active = sum(counters.sm_active)
-    others = [sm for sm in range(len(counters.sm_active)) if sm not in sampled.sms]
-    rest = _scaled(active, all_of_them, some) - active
-    for position, sm in enumerate(others):
-        counters.sm_active[sm] = rest * (position + 1) // len(others) - rest * position // len(others)
+    rounds = {sm: max(1.0, load / sampled.per_sm) for sm, load in sampled.loads.items()}
+    each = sum(counters.sm_active) / sum(rounds[sm] for sm in sampled.sms)
+    for sm in rounds.keys() - set(sampled.sms):
+        counters.sm_active[sm] = round(each * rounds[sm])
     counts[...] = np.rint(counts * (all_of_them / some)).astype(np.int64)
     memories.events[...] = np.rint(memories.events * (all_of_them / some)).astype(np.int64)
     totals, more = memories.totals, all_of_them / some
