@@ -6,10 +6,12 @@ comes out of a float64 operation on several depends on the order of its operands
 negations cancel; so floats do not become integers bit by bit, and :func:`same` takes NaNs as equal); products and sums that
 may be contracted (:mod:`tests.test_contract_fuzz`); ``rcp.approx`` of ``rcp.approx``, which it drops; ``cvt.f32.u32`` of
 ``abs.s32``, which becomes a signed conversion; and ``shr.s16`` by a negated truth value, ``mad.hi`` in loops that it unrolls,
-``lop3`` with equal operands, ``testp`` and ``set`` to float32 under a guard (which it executes without), which it gets wrong.
-Not left out, as they hang on rare values: ``slct`` by an integer constant that is negative, ``rem.s32`` of ``abs.s32`` of
--2^31, ``cvt.sat`` of the negative of -2^31, and ``sub.sat`` of a sum and one of its terms, all of which it takes to be what
-they are in exact arithmetic.
+``lop3`` with equal operands, and ``testp`` and ``set`` to float32 under a guard, which it gets wrong. (Of such a ``set`` it
+guards the comparison but not the conversion after it, ``@P SEL R0, RZ, -1, P1; IABS R5, R0; I2FP.F32.S32 R5, R5``: where the
+guard is false, the old bits are taken for an integer and become a float.) Not left out, as they hang on rare values: ``slct``
+by an integer constant that is negative, ``rem.s32`` and ``cvt.sat`` of ``abs.s32`` of -2^31, ``cvt.sat`` of the negative of
+-2^31, and ``sub.sat`` of a sum and one of its terms, all of which it takes to be what they are in exact arithmetic (it takes
+``abs.s32`` to be at least 0, so that ``cvt.sat.s16.s32`` of it is an unsigned minimum with 0x7fff).
 (:mod:`tests.test_scalar_hardware` checks instructions one by one.)
 """
 
