@@ -85,3 +85,33 @@ def test_machine_code_agrees_with_ptx(target: str, device: str, text: str, argum
             found.append(out.get())
     np.testing.assert_array_equal(found[0], found[1])
     assert found[0][:, :2].any()
+
+
+STATES = """.visible .entry k(.param .u64 out)
+{
+.shared .align 8 .b64 two[2];
+mov.u32 r8, two; and.b32 r1, r0, 1; shl.b32 r2, r1, 3; add.u32 r3, r8, r2; and.b32 r5, r0, 3; add.u32 r5, r5, 1;
+setp.eq.u32 p0, r0, 0;
+@p0 mbarrier.init.shared.b64 [two], 1000;
+@p0 mbarrier.init.shared.b64 [two+8], 500;
+bar.sync 0;
+mbarrier.arrive.noComplete.shared.b64 l5, [two], 2;
+mbarrier.arrive.noComplete.shared.b64 l6, [r3], r5;
+st.global.v2.b64 [l0], {l5, l6};
+ret;
+}
+"""
+
+
+def test_states_of_lanes_that_arrive_together() -> None:
+    module = tcsim.RawModule(HEAD.format(target="sm_90") + STATES.replace("{\n", START, 1))
+    found = []
+    for execute in ("ptx", "machine"):
+        with tcsim.Device("h200", execute=execute):
+            out = tcsim.zeros((32, 4), np.uint64)
+            module.get_function("k")((1,), (32,), (out,))
+            found.append(out.get())
+    np.testing.assert_array_equal(found[0], found[1])
+    # What an H200 returned (driver 580.159): an object that expects 1,000, and 2 arrivals of each lane.
+    expected = 0x7FE0_C000_FFFF_FFFF + (np.arange(32, dtype=np.uint64) << np.uint64(44))
+    np.testing.assert_array_equal(found[0][:, 0], expected)

@@ -183,8 +183,28 @@ def mbarrier_arrive_expect_tx(d, a, count, mask, ctx, *, which, space):
     **_ARRIVE,
 )
 def mbarrier_arrive_no_complete(d, a, count, mask, ctx, *, which, space):
-    """``count`` arrivals of which the program knows that they do not end the phase (undefined if they do)."""
-    return _arrivals(d, a, count, mask, ctx, SPACES[space], which == "arrive_drop", False)
+    """``count`` arrivals of which the program knows that they do not end the phase (undefined if they do). ptxas has lanes of
+    equal counts arrive together, the lowest lane's first, and the low word of ``d`` tells which of these share the object.
+    """
+    left = np.uint32(mask)
+    while left != 0:
+        first = 0
+        while not (left >> np.uint32(first)) & _ONE:
+            first += 1
+        equal = np.uint32(0)
+        for number in range(32):
+            if (left >> np.uint32(number)) & _ONE and count[number] == count[first]:
+                equal |= _ONE << np.uint32(number)
+        status = _arrivals(d, a, count, equal, ctx, SPACES[space], which == "arrive_drop", False)
+        if status != 0:
+            return status
+        for number in range(32):
+            if (equal >> np.uint32(number)) & _ONE:
+                for other in range(32):
+                    if (equal >> np.uint32(other)) & _ONE and a[other] == a[number]:
+                        d[number] |= np.uint64(1) << np.uint64(other)
+        left &= ~equal
+    return np.int32(0)
 
 
 @instruction("cp.async.mbarrier.arrive{space}.b64 [a]", section="9.7.13.15.15", space=optional(*_CTA), **_COMMON)
