@@ -143,6 +143,7 @@ def test_a_users_mistake_is_one_message_and_exit_code_2(
     words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(ROOT)
+    monkeypatch.setitem(sys.modules, "cupy", None)  # on a machine with a GPU, too
     assert main(words) == 2
     told = capsys.readouterr()
     assert message in told.err

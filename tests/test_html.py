@@ -169,10 +169,16 @@ def test_constants_moved_by_arithmetic_are_no_work() -> None:
     assert work(made(instructions=(replace(move, text="HFMA2.MMA R5, R6, R7, R8"),)))["fp16"] == 2048 * 4
 
 
-def test_png_is_the_picture(observed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_png_is_the_picture(observed: Any) -> None:
     pytest.importorskip("resvg_py")
-    made_png = to_png(stall_chart(observed[0]))
+    try:
+        made_png = to_png(stall_chart(observed[0]))
+    except TcsimError as told:  # a bare machine has no fonts
+        pytest.skip(str(told))
     assert made_png[:8] == b"\x89PNG\r\n\x1a\n" and int.from_bytes(made_png[16:20], "big") == 2 * 640
+
+
+def test_png_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with pytest.raises(TcsimError, match=r"pip install 'tcsim\[png\]'"):
         to_png("<svg/>")
