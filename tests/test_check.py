@@ -57,12 +57,14 @@ LAUNCHES: dict[str, tuple[int, int, Callable[[], tuple[Any, ...]]]] = {
     "misaligned": (1, 32, lambda: (floats(256), zeros(128))),
     "shuffle": (1, 32, lambda: (floats(32), zeros(32), np.int32(16))),
     "pipeline": (1, 64, lambda: (tcsim.asarray(np.arange(320, dtype=np.int32)), tcsim.zeros(32, np.int32), np.int32(10))),
+    "message": (2, 32, lambda: (zeros(32), tcsim.zeros(1, np.int32), floats(32), zeros(32))),
+    "count_in_block": (4, 64, lambda: (tcsim.asarray(np.arange(256, dtype=np.int32)), tcsim.zeros(8, np.int32))),
     "tensor_core": (1, 32, lambda: (halves(100), halves(100), halves(0))),
 }
 
 
 def check(module: tcsim.RawModule, name: str, **options: Any) -> tcsim.CheckReport:
-    grid, block, arguments = LAUNCHES.get(name) or LAUNCHES[name.rpartition("_")[0]]
+    grid, block, arguments = LAUNCHES.get(name) or LAUNCHES.get(name.rpartition("_")[0]) or LAUNCHES[name.partition("_")[0]]
     return tcsim.check(module.get_function(name), (grid,), (block,), arguments(), **options)
 
 
@@ -86,6 +88,10 @@ BUGS = [
     ("misaligned", "MISALIGNED", ("*(const float4*)",), "is 4 mod 16"),
     ("shuffle_inactive", "INACTIVE SOURCE", (None,), "the mask names lanes 16-31"),
     ("pipeline_racing", "RACE", ("ring[s][lane ^ 1]", "ring[s][lane] = x["), "no barrier orders warp 1 before warp 0"),
+    ("message_racing", "RACE", ("box[t] = x[t]", "y[t] = box[31 - t]"), "__threadfence() before hazards.cu:279"),
+    ("message_block_fence", "RACE", ("box[t] = x[t]", "y[t] = box[31 - t]"), "no fence is between the two writes"),
+    ("message_late_fence", "RACE", ("box[t] = x[t]", "y[t] = box[31 - t]"), "set behind this at hazards.cu:279"),
+    ("count_in_block", "RACE", (None, None), "device scope: atomicAdd in place of atomicAdd_block"),
     ("tensor_core", "OVERFLOW", (None,), "it passed 65504"),
 ]
 
@@ -109,7 +115,10 @@ def test_a_planted_bug_is_found(
     assert any(shows(hazard) for hazard in found), report.text()
 
 
-RIGHT = ["reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count", "barrier", "copy", "shuffle", "pipeline"]
+RIGHT = [
+    "reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count", "barrier", "copy", "shuffle", "pipeline",
+    "message",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", RIGHT)

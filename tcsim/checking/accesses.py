@@ -32,6 +32,7 @@ from tcsim.checking.layout import (
     CELL_WORDS,
     CHECKER,
     COPY,
+    CTA_SCOPE,
     G_GLOBAL_BITS,
     G_META,
     G_POOL,
@@ -290,7 +291,7 @@ def access(base, lanes, place, ctx):
         _copy(t, w, lanes, pc, base, operands, meta, ctx)
         return np.int32(0)
     if strong & RELEASE:
-        release(t, w)
+        release(t, w, strong & CTA_SCOPE != 0)
     if meta[TILE] >= 0:
         tile = as_i64(grid[G_TILES] + 8 * TILE_WORDS * meta[TILE])
         _tile(t, w, lanes, pc, strong, action, base, operands, meta, ctx, tile)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from isa.compiled import compiled, inlined
-from isa.kernels.planes import as_u32, load_u8
+from isa.kernels.planes import as_i64, as_u32, load_u8
 from isa.machine import SHARED
 from tcsim.checking.asynchronous import ended, surely_ended
-from tcsim.checking.clocks import acquire, now, ordered, report
+from tcsim.checking.clocks import acquire, acquire_in_cta, now, ordered, report
 from tcsim.checking.layout import (
     ASYNC,
+    C_FLOOR,
     C_GROUP,
     C_READ,
     C_READ2,
@@ -31,6 +32,8 @@ from tcsim.checking.layout import (
     C_WRITE,
     C_WRITE_PLACE,
     C_WRITER,
+    CTA_SCOPE,
+    DATA,
     IN_FLIGHT,
     M_DATA,
     M_DATA_BYTES,
@@ -42,6 +45,7 @@ from tcsim.checking.layout import (
     SWAP,
     T_BEGIN,
     T_CTA,
+    T_FENCE_AT,
     T_FENCED,
     T_FLOOR,
     T_WARPS,
@@ -49,6 +53,7 @@ from tcsim.checking.layout import (
     WRITE_AFTER_READ,
     WRITE_AFTER_WRITE,
 )
+from tcsim.checking.messages import in_scope, remember, seen_behind
 
 __all__ = ["NO_GROUP", "quick_touch", "touch"]
 
@@ -103,7 +108,8 @@ def _check_reader(t, owner, cell, stamp_at, w, lane, pc, space, address, size, b
             return
     if stamp <= t[T_FLOOR] and me - w <= agent < me - w + t[T_WARPS]:
         return
-    if strong & SWAP or (strong & ~ASYNC and (place >> 5) & 1 and not (space == SHARED and agent == me)):
+    both = strong & ~ASYNC and (place >> 5) & 1 and not (space == SHARED and agent == me)
+    if strong & SWAP or (both and in_scope(t, strong, place >> 7, agent)):
         return
     if not ordered(t, stamp, agent, lanes, w, lane):
         report(t, RACE, WRITE_AFTER_READ, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent, lanes, 0)
@@ -169,6 +175,19 @@ def _check_fence(t, written, agent, place, w, lane, pc, space, address, size):
 
 
 @compiled
+def _set_flag(t, w, cell, begin, action, strong):
+    """A strong write is about to be noted in a cell: what other CTAs know that read it. An atomic operation hands on what the
+    writes before it do."""
+    fence = np.int64(0)
+    if not strong & CTA_SCOPE:
+        fence = as_i64(t[T_FENCE_AT])[w]
+    handed_on = action & READ and np.int64(cell[C_WRITE]) >= begin and (cell[C_WRITE_PLACE] >> np.uint32(5)) & np.uint32(1)
+    if handed_on:
+        fence = max(fence, np.int64(cell[C_RELEASE]))
+    cell[C_RELEASE], cell[C_FLOOR] = np.uint32(fence), np.uint32(t[T_FLOOR])
+
+
+@compiled
 def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, address, size, base, operands, meta, at, host):
     """One granule that a lane reads or writes. ``owner``: the table of the CTA in whose shared memory it is, else ``t``.
     ``begin``: the least stamp that means anything in the cell. ``at``: the granule's offset in the access. ``group``: of an
@@ -195,7 +214,12 @@ def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, addr
             _check_fence(t, written, agent, place, w, lane, pc, space, address, size)
         if not known and not ordered(t, written, agent, np.uint32(1) << np.uint32(by), w, lane):
             both = not weak and (place >> 5) & 1 and not (space == SHARED and agent == me and action != READ | WRITE)
-            if not both and not (action == READ and (place >> 6) & 1):
+            flag = np.int64(0)
+            if both:
+                both = in_scope(t, strong, place >> 7, agent)
+                if both and action == READ:
+                    flag = seen_behind(t, w, strong, written, agent, place >> 7)
+            if flag or (not both and not (action == READ and (place >> 6) & 1)):
                 benign = False
                 if action == WRITE and group == NO_GROUP:
                     beside = by if agent == me and place >> 7 == pc and written == stamp else np.int64(-1)
@@ -203,10 +227,16 @@ def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, addr
                 if not benign:
                     report(
                         t, RACE, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent,
-                        np.int64(1) << by, 0,
+                        np.int64(1) << by, flag,
                     )  # fmt: skip
-        if not weak and action & READ and np.int64(cell[C_RELEASE]) >= begin:
-            acquire(t, w, np.int64(cell[C_RELEASE]))
+        if not weak and action & READ and (place >> 5) & 1 and in_scope(t, strong, place >> 7, agent):
+            v = agent - (me - w)
+            if 0 <= v < t[T_WARPS]:
+                acquire_in_cta(t, w, np.int64(cell[C_WRITE]) + 1, v)
+            else:
+                acquire(t, w, np.int64(cell[C_RELEASE]))
+                if not strong & DATA:
+                    remember(t, w, cell)
     mark = np.uint32(pc << 7) | np.uint32(lane)
     if not weak:
         mark |= np.uint32(32)
@@ -215,10 +245,10 @@ def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, addr
     if action & WRITE:
         _check_reader(t, owner, cell, C_READ, w, lane, pc, space, address, size, begin, strong)
         _check_reader(t, owner, cell, C_READ2, w, lane, pc, space, address, size, begin, strong)
+        if not weak:
+            _set_flag(t, w, cell, begin, action, strong)
         cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(stamp), np.uint32(me), mark
         cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)
         cell[C_GROUP] = np.uint32(group)
-        if not weak:
-            cell[C_RELEASE] = np.uint32(stamp + 1)
         return
     _read_by(cell, begin, stamp, me, lane, mark, group)

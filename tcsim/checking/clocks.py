@@ -25,13 +25,16 @@ from tcsim.checking.layout import (
     F_SPACE,
     FINDING_WORDS,
     G_ACQUIRED,
+    G_ACQUIRED_CTA,
     G_CAPACITY,
     G_FINDINGS,
     G_FOUND,
     G_LOST,
     G_RELEASED,
+    G_RELEASED_CTA,
     G_SEQUENCE,
     T_CTA,
+    T_FENCE_AT,
     T_FLOOR,
     T_GRID,
     T_LANES,
@@ -40,7 +43,7 @@ from tcsim.checking.layout import (
     T_WARPS,
 )
 
-__all__ = ["acquire", "advance", "learn_warp", "now", "ordered", "release", "report"]
+__all__ = ["acquire", "acquire_in_cta", "advance", "learn_warp", "now", "ordered", "release", "report"]
 
 
 @compiled
@@ -76,7 +79,7 @@ def ordered(t: Any, stamp: Any, agent: Any, lanes: Any, w: Any, lane: Any) -> An
         return True
     if agent // warps != cta:
         return False
-    if stamp <= t[T_FLOOR]:
+    if stamp <= t[T_FLOOR] or (stamp < as_i64(grid[G_RELEASED_CTA])[agent] and stamp < as_i64(grid[G_ACQUIRED_CTA])[me]):
         return True
     known = as_u32(t[T_OTHERS] + 4 * 32 * (warps * w + (agent - cta * warps)))
     unknown = False
@@ -106,20 +109,27 @@ def learn_warp(t: Any, w: Any, lanes: Any, live: Any) -> None:
 
 
 @compiled
-def release(t: Any, w: Any) -> Any:
-    """A fence of warp ``w``: what it did, and what it knows of other warps of its CTA, can be acquired by others. Returns its
-    stamp."""
+def release(t: Any, w: Any, in_cta: Any) -> Any:
+    """A fence of warp ``w``: what it did, and what it knows of other warps of its CTA, can be acquired by others; ``in_cta``:
+    by those of its CTA only. Returns its stamp."""
     grid = as_i64(t[T_GRID])
-    released = as_i64(grid[G_RELEASED])
-    warps, first = t[T_WARPS], t[T_CTA] * t[T_WARPS]
     stamp = advance(t) + 1
+    _release(t, w, stamp, as_i64(grid[G_RELEASED_CTA]))
+    if not in_cta:
+        _release(t, w, stamp, as_i64(grid[G_RELEASED]))
+        as_i64(t[T_FENCE_AT])[w] = stamp
+    return stamp
+
+
+@compiled
+def _release(t, w, stamp, released):
+    warps, first = t[T_WARPS], t[T_CTA] * t[T_WARPS]
     for v in range(warps):
         known = np.int64(t[T_FLOOR])
         others = as_u32(t[T_OTHERS] + 4 * 32 * (warps * w + v))
         for lane in range(32):
             known = max(known, np.int64(others[lane]))
         released[first + v] = max(released[first + v], stamp if v == w else known + 1)
-    return stamp
 
 
 @compiled
@@ -128,6 +138,15 @@ def acquire(t: Any, w: Any, stamp: Any) -> None:
     acquired = as_i64(as_i64(t[T_GRID])[G_ACQUIRED])
     me = t[T_CTA] * t[T_WARPS] + w
     acquired[me] = max(acquired[me], stamp)
+
+
+@compiled
+def acquire_in_cta(t: Any, w: Any, stamp: Any, other: Any) -> None:
+    """Warp ``w`` has read what warp ``other`` of its CTA wrote just before ``stamp``: it knows what the other knows."""
+    grid, first = as_i64(t[T_GRID]), t[T_CTA] * t[T_WARPS]
+    acquired, inside = as_i64(grid[G_ACQUIRED]), as_i64(grid[G_ACQUIRED_CTA])
+    inside[first + w] = max(inside[first + w], stamp)
+    acquired[first + w] = max(acquired[first + w], acquired[first + other])
 
 
 @compiled

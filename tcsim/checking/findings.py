@@ -139,7 +139,17 @@ class Narrator:
         roles = {READ_AFTER_WRITE: ("write", "read"), WRITE_AFTER_READ: ("read", "write")}.get(row[F_ROLE], ("write", "write"))
         before, after = self._other(row, roles[0]), self._here(row, roles[1])
         counting = row[F_SPACE] != SHARED and before.line == after.line and before.file == after.file
-        if before.cta != after.cta and row[F_SPACE] == SHARED:
+        if row[F_EXTRA]:
+            flag = self.access("", row[F_EXTRA] - 1, row[F_OTHER_AGENT], 1)
+            why = (
+                f"CTA {after.cta} has read the flag that CTA {before.cta} set behind this at {flag.where}, but no fence is "
+                f"between the two writes, so the read may still find what was here before ({_MODEL})"
+            )
+            suggestion = f"__threadfence() before {flag.where} by the thread that sets the flag, or a release store there"
+        elif before.cta != after.cta and "cta" in (*before.opcode.split("."), *after.opcode.split(".")):
+            why = "of scope .cta, it is atomic among threads of one CTA only; nothing orders the two (PTX ISA 8.5, 8.7)"
+            suggestion = "device scope: atomicAdd in place of atomicAdd_block, cuda::thread_scope_device, .gpu"
+        elif before.cta != after.cta and row[F_SPACE] == SHARED:
             why = f"nothing orders CTA {before.cta} before CTA {after.cta} of the cluster ({_MODEL})"
             suggestion = "barrier.cluster.arrive and .wait (cluster.sync()), or an mbarrier, between them"
         elif before.cta != after.cta:
@@ -156,7 +166,7 @@ class Narrator:
             suggestion = f"__syncthreads() before {after.where}"
         if "async.bulk" in after.opcode:
             suggestion = "a wait, before it issues the copy, for an mbarrier that all arrive at who have used the memory"
-        elif counting:
+        elif counting and not before.opcode.startswith("atom"):
             suggestion = "an atomic operation, such as atomicAdd"
         return self._make("RACE", self._memory(row), row, (before, after), why, suggestion)
 

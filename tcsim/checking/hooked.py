@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from isa.lower.ir import Kernel
+from tcsim.checking.flags import deciding_loads
 from tcsim.checking.instrument import Hook, Hooks, instrument
 from tcsim.checking.lanes import (
     product_after,
@@ -20,6 +23,7 @@ from tcsim.checking.lanes import (
     register_read,
     register_written,
 )
+from tcsim.checking.layout import DATA, M_ACTION, M_STRONG, READ
 from tcsim.checking.plan import Plan, make_plan
 from tcsim.checking.products import ProductRegisters, find_product_registers
 from tcsim.checking.registers import Tracked, find_unset
@@ -57,6 +61,8 @@ def hooked_program(loaded: LoadedProgram, lowered: Callable[[], Kernel] | None, 
         kernel = lowered() if lowered is not None else None
         tracked = find_unset(kernel) if kernel is not None else Tracked()
         _track(plan, tracked)
+        if kernel is not None:
+            _mark_data(plan, kernel)
         products = find_product_registers(kernel) if kernel is not None else ProductRegisters()
         _watch(plan, products)
         hooked, origin = instrument(loaded, plan.hooks)
@@ -64,6 +70,17 @@ def hooked_program(loaded: LoadedProgram, lowered: Callable[[], Kernel] | None, 
             hooked, origin, plan, tracked, products, find_written(kernel) if kernel is not None else None, kernel
         )
     return made[numerics]
+
+
+def _mark_data(plan: Plan, kernel: Kernel) -> None:
+    """Mark the strong loads whose value decides nothing."""
+    if kernel.function_table:
+        return
+    loads = np.flatnonzero((plan.meta[:, M_STRONG] > 0) & (plan.meta[:, M_ACTION] == READ))
+    flags = deciding_loads(kernel) if len(loads) else set()
+    for pc in loads:
+        if pc not in flags:
+            plan.meta[pc, M_STRONG] |= DATA
 
 
 def _track(plan: Plan, tracked: Tracked) -> None:

@@ -51,6 +51,8 @@ T_PRODUCT_OPEN, T_PRODUCT_DONE = 35, 36  # of wgmma, per warp: int64 [warp] open
 T_PRODUCT_WAITED = 37  # uint32 [warp, RING]
 T_PRODUCT_REGISTERS = 38  # int64 [warp, watched register]: the group of the product that it is part of; or JUST_SET
 T_GROUP_MASKS, T_GROUP_PLACES = 39, 40  # uint32, int32 [warp, 32], the executor's: lanes of a group, their instruction
+T_FENCE_AT = 41  # int64 [warp]: when it, or one that it has met at a barrier, last made a fence for more than its CTA
+T_SEEN = 42  # int64 [warp, SEEN, SEEN_WORDS]: the last words set by other CTAs that it has read (tcsim.checking.messages)
 T_WORDS = 44
 
 JUST_SET = -1
@@ -64,7 +66,8 @@ G_RELEASED, G_ACQUIRED = 8, 9  # int64 [agent]: the last stamp that was released
 G_REGIONS, G_REGION_COUNT, G_GLOBAL_BITS = 10, 11, 12  # int64 [n, 4]: start, end, cells, host address; numbers
 G_NUMERICS = 13  # int64 [instruction, NUMERIC_WORDS]
 G_ARRIVES = 14  # number: 1 if the kernel arrives at barriers without waiting there
-G_WORDS = 16
+G_RELEASED_CTA, G_ACQUIRED_CTA = 15, 16  # int64 [agent]: the same inside a CTA, where narrower fences do
+G_WORDS = 18
 
 ONLY_READ = -1
 """In place of the cells of a region: no store of the kernel has an address made of a pointer to it."""
@@ -79,7 +82,8 @@ C_WRITE, C_WRITER, C_WRITE_PLACE = 0, 1, 2
 C_READ, C_READER, C_READ_PLACE, C_READ_LANES, C_READ_GROUP = 3, 4, 5, 6, 7
 C_READ2, C_READER2, C_READ_PLACE2, C_READ_LANES2, C_READ_GROUP2 = 8, 9, 10, 11, 12
 C_GROUP = 13  # of the write
-C_RELEASE = 14  # the stamp at which the last strong write released
+C_RELEASE = 14  # of the last strong write: what other CTAs know that read it, all released before this stamp
+C_FLOOR = 15  # of the last strong write: up to which stamp its CTA was behind a barrier
 CELL_WORDS = 16
 
 GROUP_BITS = 29
@@ -90,7 +94,7 @@ PHASE_BITS = 22
 
 # What an instruction is to the hooks: the columns of tcsim.execute.accesses.access_table, then:
 M_ACTION = 11  # READ, WRITE, or both
-M_STRONG = 12  # bits: STRONG (volatile, atomic, scoped), ACQUIRE, RELEASE, SWAP (compare and swap)
+M_STRONG = 12  # bits: STRONG (volatile, atomic, scoped), ACQUIRE, RELEASE, SWAP (compare and swap), CTA_SCOPE, DATA
 M_DATA, M_DATA_COUNT, M_DATA_BYTES = 13, 14, 15  # of a store: place of its data in the operand row, registers, bytes of each
 M_GIVEN, M_GIVEN_KIND = 16, 17  # of a copy: place of its source size (1) or of the predicate to ignore it (2)
 M_NUMBER = 18  # an argument of the hook, see tcsim.checking.plan
@@ -99,10 +103,11 @@ M_ROW = 20  # the operand row of the instruction, bytes
 META_WORDS = 21
 
 READ, WRITE = 1, 2
-STRONG, ACQUIRE, RELEASE, SWAP, ASYNC = 1, 2, 4, 16, 32
-"""ASYNC: by the asynchronous proxy."""
+STRONG, ACQUIRE, RELEASE, SWAP, ASYNC, CTA_SCOPE, DATA = 1, 2, 4, 16, 32, 64, 128
+"""ASYNC: by the asynchronous proxy. CTA_SCOPE: for threads of the same CTA only. DATA: nothing the kernel does depends on
+whether the value read is old (:mod:`tcsim.checking.flags`)."""
 
-PHASES, RING = 4, 8
+PHASES, RING, SEEN, SEEN_WORDS = 4, 8, 4, 4
 
 # A finding, int64.
 F_KIND, F_COUNT, F_SPACE, F_ADDRESS, F_SIZE, F_PC, F_AGENT, F_LANES = range(8)

@@ -46,7 +46,7 @@ from tcsim.checking.layout import (
     T_WARPS,
     TRANSACTION,
 )
-from tcsim.checking.synchronisation import gather
+from tcsim.checking.synchronisation import gather, share_fences
 
 __all__ = ["mbarrier_arrive", "mbarrier_wait", "operand_address", "owner_of", "transaction"]
 
@@ -170,14 +170,14 @@ def mbarrier_arrive(base, lanes, place, ctx):
         owner = owner_of(t, address)
         slot = _object(owner, address, ctx)
         if slot == MBARRIERS:
-            release(t, w)
+            release(t, w, False)
             continue
         clocks = _gathered(owner, slot)
         if owner[T_CTA] == t[T_CTA]:
             gather(t, w, same, clocks)
         else:
             last = 32 * owner[T_WARPS]
-            clocks[last] = max(clocks[last], np.uint32(release(t, w)))
+            clocks[last] = max(clocks[last], np.uint32(release(t, w, False)))
     advance(t)
     return np.int32(0)
 
@@ -225,4 +225,5 @@ def mbarrier_wait(base, lanes, place, ctx):
                 waited[2 * w], waited[2 * w + 1] = np.uint32(now(t)), same
         if table[MB_EVEN + (phase & 1)] >= 0:
             _learn(t, w, same, _clocks(t, slot, phase))
+            share_fences(t)
     return np.int32(0)

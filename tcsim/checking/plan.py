@@ -20,6 +20,7 @@ from tcsim.checking.instrument import Hook, Hooks
 from tcsim.checking.lanes import SHUFFLE_MODES, shuffle_after, whole_warp_before
 from tcsim.checking.layout import (
     ACQUIRE,
+    CTA_SCOPE,
     M_ACTION,
     M_DATA,
     M_DATA_BYTES,
@@ -142,7 +143,7 @@ class _Instruction:
         if self.opcode.startswith("barrier.cluster."):
             if "wait" in self.words:
                 return Hooks(after=[Hook(acquire_all)])
-            return Hooks() if "relaxed" in self.words else Hooks(before=[Hook(fence)])
+            return Hooks() if "relaxed" in self.words else Hooks(before=[Hook(fence, (0,))])
         if self.program.memory[self.pc] is not None:
             return self._access()
         if kind in (Kind.BARRIER_SYNC, Kind.BARRIER_ARRIVE, Kind.BARRIER_REDUCE):
@@ -200,6 +201,8 @@ class _Instruction:
             strong |= STRONG | ACQUIRE
         if "release" in self.words or "acq_rel" in self.words:
             strong |= STRONG | RELEASE
+        if strong and "cta" in self.words:
+            strong |= CTA_SCOPE
         return strong
 
     @property
@@ -269,7 +272,7 @@ class _Instruction:
         if self.opcode.startswith("fence.proxy."):
             return Hooks(before=[Hook(proxy_fence)]) if "async" in self.words and "global" not in self.words else Hooks()
         if self.words[0] in ("membar", "fence"):
-            return Hooks(before=[Hook(fence)])
+            return Hooks(before=[Hook(fence, (int("cta" in self.words),))])
         if self.opcode.startswith("wgmma.commit_group"):
             return Hooks(before=[Hook(commit_products)])
         if self.opcode.startswith("wgmma.wait_group"):

@@ -17,6 +17,8 @@ from tcsim.checking.layout import (
     MBARRIERS,
     PHASES,
     RING,
+    SEEN,
+    SEEN_WORDS,
     T_ARRIVED,
     T_BEGIN,
     T_BULK_DONE,
@@ -26,6 +28,7 @@ from tcsim.checking.layout import (
     T_CELLS,
     T_CTA,
     T_DONE,
+    T_FENCE_AT,
     T_FENCED,
     T_FLOOR,
     T_GATHERED,
@@ -52,6 +55,7 @@ from tcsim.checking.layout import (
     T_PRODUCT_REGISTERS,
     T_PRODUCT_WAITED,
     T_RANK,
+    T_SEEN,
     T_SHARED_BITS,
     T_SHARED_SIZE,
     T_WAITED,
@@ -147,6 +151,8 @@ class CheckedSlot(CtaSlot):
                 T_BULK_DONE: (np.int64, (threads,)),
                 T_PRODUCT_OPEN: (np.int64, (warps,)),
                 T_PRODUCT_DONE: (np.int64, (warps,)),
+                T_FENCE_AT: (np.int64, (warps,)),
+                T_SEEN: (np.int64, (warps, SEEN, SEEN_WORDS)),
             }
         )
         self.kept: dict[int, NDArray[Any]] = {  # other words say what of them means anything for the CTA in the slot

@@ -35,6 +35,7 @@ from tcsim.checking.layout import (
     T_BULK_WAITED,
     T_CTA,
     T_DONE,
+    T_FENCE_AT,
     T_FENCED,
     T_FLOOR,
     T_GATHERED,
@@ -68,6 +69,7 @@ __all__ = [
     "fence",
     "gather",
     "proxy_fence",
+    "share_fences",
     "wait_bulk",
     "wait_copies",
     "wait_products",
@@ -110,6 +112,18 @@ def _is_exact(t, needed):
 
 
 @compiled
+def share_fences(t):
+    """Warps of a CTA have met. A fence that one has made before that does for what another sets behind it: kernels are written
+    so, though the memory model wants one by the thread that sets the flag."""
+    fences = as_i64(t[T_FENCE_AT])
+    last = np.int64(0)
+    for v in range(t[T_WARPS]):
+        last = max(last, fences[v])
+    for v in range(t[T_WARPS]):
+        fences[v] = last
+
+
+@compiled
 def _open(t, number):
     """A barrier opens: what was known before it is known to all it let through."""
     warps = t[T_WARPS]
@@ -121,6 +135,7 @@ def _open(t, number):
     stamp = advance(t)
     if not _is_exact(t, as_i64(t[T_NEEDED])[number]):
         t[T_FLOOR] = stamp
+        share_fences(t)
         acquired = as_i64(as_i64(t[T_GRID])[G_ACQUIRED])
         first = t[T_CTA] * warps
         best = np.int64(0)
@@ -228,6 +243,7 @@ def barrier_after(base, lanes, place, ctx):
     acquired = as_i64(as_i64(t[T_GRID])[G_ACQUIRED])
     me = t[T_CTA] * warps + w
     acquired[me] = max(acquired[me], np.int64(clocks[32 * warps]))
+    share_fences(t)
     learn_warp(t, w, lanes, as_u32(t[T_LIVE])[w])
     return np.int32(0)
 
@@ -252,15 +268,18 @@ def warp_sync_after(base, lanes, place, ctx):
 
 
 def fence(base, lanes, place, ctx):
-    """``membar`` or ``fence``."""
-    release(as_i64(load_i64(ctx + 8 * CHECKER)), load_i64(ctx + 8 * WARP))
+    """``membar`` or ``fence``. A hook's row: 1 if it is one for the threads of the CTA only."""
+    release(as_i64(load_i64(ctx + 8 * CHECKER)), load_i64(ctx + 8 * WARP), as_i32(place)[1] != 0)
     return np.int32(0)
 
 
 def acquire_all(base, lanes, place, ctx):
     """``barrier.cluster.wait`` has let threads through: they know what was released before."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
-    acquire(t, load_i64(ctx + 8 * WARP), advance(t) + 1)
+    w = load_i64(ctx + 8 * WARP)
+    stamp = advance(t) + 1
+    acquire(t, w, stamp)
+    as_i64(t[T_FENCE_AT])[w] = stamp
     return np.int32(0)
 
 

@@ -13,6 +13,7 @@ from tcsim.checking.layout import (
     CELL_WORDS,
     FINDING_WORDS,
     G_ACQUIRED,
+    G_ACQUIRED_CTA,
     G_ARRIVES,
     G_CAPACITY,
     G_FINDINGS,
@@ -25,6 +26,7 @@ from tcsim.checking.layout import (
     G_REGION_COUNT,
     G_REGIONS,
     G_RELEASED,
+    G_RELEASED_CTA,
     G_SEQUENCE,
     G_TILES,
     G_WORDS,
@@ -60,7 +62,7 @@ class GridTables:
         self.findings = np.zeros((CAPACITY, FINDING_WORDS), np.int64)
         self.numerics = np.zeros((len(plan.meta), NUMERIC_WORDS), np.int64)
         agents = geometry.ctas * geometry.warps
-        self.released, self.acquired = np.zeros(agents, np.int64), np.zeros(agents, np.int64)
+        self.released, self.acquired, self.released_cta, self.acquired_cta = (np.zeros(agents, np.int64) for _ in range(4))
         self.pool = pool
         self.left_out: list[int] = []
         self.talked = False  # whether a thread has called a function of the host, such as printf
@@ -78,6 +80,8 @@ class GridTables:
             (G_TILES, plan.tiles),
             (G_RELEASED, self.released),
             (G_ACQUIRED, self.acquired),
+            (G_RELEASED_CTA, self.released_cta),
+            (G_ACQUIRED_CTA, self.acquired_cta),
             (G_REGIONS, self.regions),
             (G_NUMERICS, self.numerics),
         ):

@@ -263,3 +263,34 @@ __device__ void pipeline(const int* x, int* y, int n) {
 }
 extern "C" __global__ void pipeline_racing(const int* x, int* y, int n) { pipeline<true>(x, y, n); }
 extern "C" __global__ void pipeline_right(const int* x, int* y, int n) { pipeline<false>(x, y, n); }
+
+// --------------------------------------------------------------------------------- messages between CTAs
+
+// CTA 0 writes 32 words, then a flag; CTA 1 waits for the flag and reads the words. Nothing is cached in L1, but the stores may
+// arrive in any order.
+template <int FENCE>
+__device__ void message(volatile float* box, volatile int* flag, const float* x, float* y) {
+  int t = threadIdx.x;
+  if (blockIdx.x == 0) {
+    box[t] = x[t];
+    if (FENCE == 1) __threadfence_block();
+    if (FENCE == 2) __threadfence();
+    __syncwarp();
+    if (t == 0) *flag = 1;
+    if (FENCE == 3) __threadfence();
+  } else {
+    while (*flag == 0) {}
+    y[t] = box[31 - t];
+  }
+}
+#define MESSAGE(name, fence) \
+  extern "C" __global__ void name(float* b, int* f, const float* x, float* y) { message<fence>(b, f, x, y); }
+MESSAGE(message_racing, 0)
+MESSAGE(message_block_fence, 1)
+MESSAGE(message_right, 2)
+MESSAGE(message_late_fence, 3)
+
+// An atomic operation for the threads of a CTA, on a word that other CTAs add to.
+extern "C" __global__ void count_in_block(const int* x, int* bins) {
+  atomicAdd_block(&bins[x[blockIdx.x * blockDim.x + threadIdx.x] & 7], 1);
+}
