@@ -9,6 +9,7 @@ from isa.lower.scopes import layout, variable_align, variable_bytes
 from isa.program import Program
 from isa.ptx import ast
 from isa.sass.assemble import Listing, assemble
+from isa.sass.function_compares import compared_functions
 from isa.sass.listing import MachineCode, read_listing
 from isa.sass.lower import lower_machine
 from isa.sass.placed import bind, place
@@ -35,6 +36,8 @@ class ModuleCode:
         function = next(f for f in self.tree.functions if f.name == kernel and f.kind == "entry" and f.body is not None)
         if kernel not in self.code.code:
             raise TcsimError(f"ptxas made no machine code of kernel {kernel}")
+        if compared := compared_functions(self.tree, function):
+            raise UnsupportedError(compared, f"machine code of kernel {kernel}")
         program = lower_machine(
             self.code,
             kernel,
@@ -44,7 +47,6 @@ class ModuleCode:
             locs=locations_of(function),
             files=self.tree.files,
             functions=function_addresses(self.tree),
-            debug="debug" in self.tree.target_options,
         )
         self._check_symbols(program)
         return program

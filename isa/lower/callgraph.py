@@ -15,7 +15,10 @@ from isa.lower.scopes import variable_bytes
 from isa.program import FUNCTION_ADDRESSES, FUNCTION_SPACING
 from isa.ptx import ast
 
-__all__ = ["CallGraph", "call_graph", "call_parts", "function_addresses", "missing_functions", "named", "signature", "walk"]
+__all__ = [
+    *("CallGraph", "call_graph", "call_parts", "function_addresses", "is_call", "missing_functions", "named", "signature"),
+    "walk",
+]
 
 Signature = tuple[tuple[int, ...], tuple[int, ...]]
 

@@ -155,19 +155,17 @@ def cluster_words(extents: tuple[int, int, int], clusters: tuple[int, int, int],
     return {CLUSTER_WORDS_AT[name]: value.tobytes() for name, value in values.items()}
 
 
-def add_functions(layout: BankLayout, code: CodeSection, functions: Mapping[str, int]) -> bool:
+def add_functions(layout: BankLayout, code: CodeSection, functions: Mapping[str, int]) -> None:
     """Let indirect calls find functions by the addresses that PTX gives them.
 
     ptxas numbers the functions whose address is taken, uses 8 times the number as the address, and calls what a table at the
     start of bank 2 has there: the place in the section. Addresses that are in memory are those of PTX here, so the table is
-    continued with them. ``functions``: name to address. Returns whether they can be found: code that is built for debugging has
-    no such table.
+    continued with them. ``functions``: name to address. Code that has no such table calls by the address itself
+    (:mod:`isa.sass.code_addresses`).
     """
-    if not functions:
-        return True
     start, image = layout.starts.get(2), layout.image
-    if start is None or image.content[start : start + 8] != _TABLE_START:
-        return False
+    if not functions or start is None or image.content[start : start + 8] != _TABLE_START:
+        return
     places = {address & 0xFFFF_FFFF: _place_in(code, name) for name, address in functions.items()}
     content = bytearray(image.content)
     content += bytes(max(0, start + max(places, default=0) + 8 - len(content)))
@@ -175,7 +173,6 @@ def add_functions(layout: BankLayout, code: CodeSection, functions: Mapping[str,
         if place is not None:
             content[start + at : start + at + 8] = place.to_bytes(8, "little")
     layout.image = replace(image, content=bytes(content))
-    return True
 
 
 _GENERIC = "fun@R_CUDA_G64"

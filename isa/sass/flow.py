@@ -7,7 +7,7 @@ from typing import Any
 from isa.kernels.planes import PLANE_BYTES
 from isa.program import EXTRA, KIND, MEMBERS, TARGET, Kind
 from isa.sass.operands import Immediate, Label, Operand, Register
-from isa.sass.placed import Placed
+from isa.sass.placed import Placed, is_indirect_call
 from isa.sass.planes import RESULT_WORD, Planes
 from isa.sass.pool import Operands
 
@@ -58,7 +58,8 @@ def write_control(operands: Operands, item: Placed, control: str, row: Any) -> N
         if isinstance(base, Immediate) and base.value is not None:
             relative = item.number + 1 if item.instruction.base == "BRX" else 0
             add = relative + base.value // 16
-        operands.pool += [planes.register(register, 0, 1, False), add]
+        functions_at = operands.functions_at if is_indirect_call(item.instruction) else -1
+        operands.pool += [planes.register(register, 0, 1, False), add, functions_at]
         second = given.get("e")
         if isinstance(second, Register):
             row[EXTRA] = planes.guard(second)

@@ -55,46 +55,40 @@ def lower_machine(
     locs: dict[int, ast.Location],
     files: dict[int, str],
     functions: Mapping[str, int] | None = None,
-    debug: bool = False,
 ) -> Program:
     """The program of a kernel.
 
     sm: the target. parameters: the PTX entry's, offsets counted from the first. directives: the entry's. locs: CUDA position
-    by PTX line; files: their names. functions: the addresses that PTX gives device functions. debug: whether the code is built
-    for debugging (``-G``). Raises KeyError for an unknown kernel, UnsupportedError with everything unsupported.
+    by PTX line; files: their names. functions: the addresses that PTX gives device functions. Raises KeyError for an unknown
+    kernel, UnsupportedError with everything unsupported.
     """
     code = machine.code[kernel]
     placed, starts = place(machine, code)
     missing = bind(placed, kernel)
     if missing:
         raise UnsupportedError(missing, f"machine code of kernel {kernel}")
-    writer = _Writer(machine, code, sm, placed, starts)
-    if not add_functions(writer.banks, code, functions or {}) and debug:
-        missing = [_unresolved(item, kernel) for item in placed if item.instruction.base == "CALL" and _is_indirect(item)]
-        if missing:
-            raise UnsupportedError(missing, f"machine code of kernel {kernel}")
+    writer = _Writer(machine, code, sm, placed, starts, functions or {})
+    add_functions(writer.banks, code, functions or {})
     return writer.program(parameters, directives, locs, files)
 
 
-def _is_indirect(item: Placed) -> bool:
-    return isinstance(item.operands.get("a"), Register)
-
-
-def _unresolved(item: Placed, kernel: str) -> Unsupported:
-    what = f"{item.instruction.text} (machine code, address {item.instruction.address:#x} of {item.section.name})"
-    why = "memory holds addresses that PTX gives functions, and code without a table of them (built with -G) calls by address"
-    return Unsupported(what, why, item.instruction.ptx_line, kernel)
-
-
 class _Writer:
-    def __init__(self, machine: MachineCode, code: CodeSection, sm: int, placed: list[Placed], starts: dict[str, int]) -> None:
+    def __init__(
+        self,
+        machine: MachineCode,
+        code: CodeSection,
+        sm: int,
+        placed: list[Placed],
+        starts: dict[str, int],
+        functions: Mapping[str, int],
+    ) -> None:
         self.code, self.sm, self.placed = code, sm, placed
         # The stack grows down from the end of local memory, and frames are aligned relative to it.
         frames = [machine.code[name] for name in starts]
         more = STACK_BYTES if any(frame.recurses for frame in frames) else _more_stack(placed)
         self.stack = -(-(sum(frame.stack for frame in frames) + more) // STACK_ALIGN) * STACK_ALIGN
         self.banks: BankLayout = lay_out_banks(machine, code, self.stack)
-        self.addresses = CodeAddresses(machine, placed, starts)
+        self.addresses = CodeAddresses(machine, placed, starts, functions)
         fill_in_code_addresses(self.banks, self.addresses)
         self.planes = Planes(placed, self.banks)
         self.operands = Operands(code.name, self.planes, self.addresses, machine.variables)
@@ -152,7 +146,7 @@ class _Writer:
         for register in (*argument_registers(returned), *argument_registers(passed)):
             pool.append(self.planes.register(Register("R", register), 0, 1, False))
         rows[1, KIND], rows[1, OPERANDS] = Kind.JUMP, 4 * len(pool)
-        pool += [self.planes.register(Register("R", RETURN_REGISTER), 0, 1, False), 0]
+        pool += [self.planes.register(Register("R", RETURN_REGISTER), 0, 1, False), 0, -1]
 
     def _planes_of(self, names: set[tuple[str, int]]) -> tuple[int, ...]:
         """Byte offsets of registers' planes and of predicates' words."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from isa.errors import Unsupported
@@ -9,11 +10,11 @@ from isa.instructions.control import HOST_FUNCTIONS
 from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.sass.bank import is_known
 from isa.sass.listing import CodeSection, MachineCode, MachineInstruction
-from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Special, Strange
+from isa.sass.operands import CodeAddress, Constant, Immediate, Label, Memory, Operand, Register, Special, Strange
 from isa.sass.registry import MachineForm, find_opcode, match_operands
 from isa.sass.specials import SPECIALS
 
-__all__ = ["Placed", "bind", "owners_of", "place"]
+__all__ = ["Placed", "bind", "is_indirect_call", "owners_of", "place"]
 
 
 @dataclass(slots=True)
@@ -34,10 +35,12 @@ def owners_of(machine: MachineCode) -> dict[str, CodeSection]:
 
 
 def place(machine: MachineCode, code: CodeSection) -> tuple[list[Placed], dict[str, int]]:
-    """The instructions of a kernel and of every function that its code names, and where each section starts."""
+    """The instructions of a kernel and of every function that its code names, and where each section starts. If it calls by
+    address, those whose address the module takes anywhere are among them."""
     starts: dict[str, int] = {}
     placed: list[Placed] = []
     owners = owners_of(machine)
+    calls_by_address = False
     variables, known = machine.variables, owners.keys() | HOST_FUNCTIONS.keys()
     queue = [code]
     while queue:
@@ -47,6 +50,9 @@ def place(machine: MachineCode, code: CodeSection) -> tuple[list[Placed], dict[s
         starts[section.name] = len(placed)
         for instruction in section.instructions:
             placed.append(Placed(len(placed), section, instruction))
+            if not calls_by_address and is_indirect_call(instruction):
+                calls_by_address = True
+                queue += [machine.code[name] for name in _taken(machine) if name in machine.code]
             for operand in instruction.operands:
                 name = operand.name if isinstance(operand, Label) else getattr(operand, "symbol", "")
                 if name in owners and name not in section.labels:
@@ -54,6 +60,21 @@ def place(machine: MachineCode, code: CodeSection) -> tuple[list[Placed], dict[s
                 elif name and not (name in known or (isinstance(operand, CodeAddress) and name in variables)):
                     placed[-1].unresolved = name
     return placed, starts
+
+
+def is_indirect_call(instruction: MachineInstruction) -> bool:
+    """Whether an instruction calls the function whose address a register holds."""
+    return instruction.base == "CALL" and any(isinstance(operand, Register) for operand in instruction.operands)
+
+
+def _taken(machine: MachineCode) -> Iterator[str]:
+    """Names whose addresses the code, or the initial value of a variable, holds."""
+    for name in (".nv.global.init", ".nv.constant3", ".nv.constant4"):
+        if name in machine.data:
+            yield from (relocation.symbol for relocation in machine.data[name].relocations())
+    for section in machine.code.values():
+        for instruction in section.instructions:
+            yield from (operand.symbol for operand in instruction.operands if isinstance(operand, CodeAddress))
 
 
 def bind(placed: list[Placed], kernel: str) -> list[Unsupported]:

@@ -23,12 +23,14 @@ class Operands:
     """Writes operands to a pool.
 
     name: the kernel's, for messages. planes: where values are. addresses: of its code. variables: names of the module's
-    variables.
+    variables. ``functions_at``: byte offset in the pool of the table of functions that calls by address find them in; -1 for
+    none.
     """
 
     def __init__(self, name: str, planes: Planes, addresses: CodeAddresses, variables: Container[str]) -> None:
         self.name, self.planes, self.addresses, self.variables = name, planes, addresses, variables
-        self.pool: list[int] = []
+        self.pool: list[int] = addresses.table()
+        self.functions_at = 0 if self.pool else -1
 
     def value(self, item: Placed, spec: ResolvedOperand, operand: Operand | None, step: int) -> int:
         """Byte offset of the place that holds one register's worth of an operand."""
@@ -59,7 +61,7 @@ class Operands:
             self.planes.constants.append((at, SymbolRef(operand.symbol, 0), int(operand.half == "hi")))
             return at
         if isinstance(operand, CodeAddress):
-            address = 16 * self.addresses.at_label(item, operand.symbol)
+            address = self.addresses.value(item, operand.symbol)
             return self.planes.constant(address >> 32 if operand.half == "hi" else address & 0xFFFF_FFFF, planes)
         if isinstance(operand, Special):
             kind, value = SPECIALS[operand.name]

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.compiled import compiled, compiled_for_address
-from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
+from isa.kernels.planes import PLANE_BYTES, as_i32, as_i64, as_u32, load_i64
 from isa.machine import GROUPS
-from isa.program import COLUMNS, EXTRA, KIND, MEMBERS, OPERANDS, TARGET, Kind
+from isa.program import COLUMNS, EXTRA, FUNCTION_ADDRESSES, FUNCTION_SPACING, KIND, MEMBERS, OPERANDS, TARGET, Kind
 from tcsim.execute.state import CtaArrays, GroupState
 
 __all__ = ["control_address", "group_table"]
@@ -182,9 +182,18 @@ def _jump(table, row, base, w, g, lanes):
     """
     mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
     operands = as_i32(table[T_POOL] + row[OPERANDS])
-    same, address = _alike(as_u32(base + np.int64(operands[0])), lanes)
+    place = base + np.int64(operands[0])
+    same, address = _alike(as_u32(place), lanes)
     target = np.int64(np.int32(address)) // 16 + np.int64(operands[1])
-    if address & np.uint32(15) or target < 0 or target >= table[T_LENGTH]:
+    bad = address & np.uint32(15) != np.uint32(0)
+    if operands[2] >= 0:  # of a call, which may be by the address that memory holds: a number in a table
+        same, upper = _alike(as_u32(place + PLANE_BYTES), same)
+        if upper == np.uint32(FUNCTION_ADDRESSES >> 32):
+            functions = as_i32(table[T_POOL] + np.int64(operands[2]))
+            number = (np.int64(address) - (FUNCTION_ADDRESSES & 0xFFFF_FFFF)) // FUNCTION_SPACING
+            bad = number < 0 or number >= functions[0] or functions[1 + number] < 0
+            target = np.int64(-1) if bad else np.int64(functions[1 + number])
+    if bad or target < 0 or target >= table[T_LENGTH]:
         return BAD_ADDRESS
     here = np.int64(pc[g])
     skipping, staying = mask[g] & ~lanes, lanes & ~same
