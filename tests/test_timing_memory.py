@@ -201,3 +201,12 @@ def test_local_memory_is_interleaved_and_counted_apart() -> None:
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"] == 4
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"] == 4
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 0
+
+
+def test_wide_local_accesses_touch_a_line_for_each_word() -> None:
+    """Stored whole, all four lines answer from the L1: ``STL.128`` and ``LDL`` as loops over a small array have them."""
+    body = """.local .align 16 .b8 mine[64];
+        mov.u64 %rd1, mine; st.local.v4.u32 [%rd1], {tid, tid, tid, tid}; ld.local.u32 result, [%rd1+12];"""
+    metrics = Timed(body).profile.metrics
+    assert metrics["l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"] == 16
+    assert metrics["l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum"] == 4

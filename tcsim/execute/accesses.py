@@ -30,7 +30,7 @@ from tcsim.execute.barriers import popcount
 
 __all__ = ["MAX_WORDS", "PEERS", "access_table", "describe", "load_wavefronts", "tile_table", "wavefronts"]
 
-SECTOR_BITS = 5
+SECTOR_BITS, LINE_BITS = 5, 7
 BANKS = 32
 MAX_WORDS = 8 * 67
 """Payload words that one instruction can need: a tile of eight registers, each touching up to two sectors a lane."""
@@ -208,11 +208,12 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
             words[start] = wavefronts(addresses, lanes, size)
         words[start + 1] = _whose(owner, ctx)
         return start + 2
-    end = _sectors(words, start, addresses, lanes, size)
+    rows = max(np.int64(1), size // 4) if space == LOCAL else np.int64(1)
+    end = _sectors(words, start, addresses, lanes, size // rows, rows)
     if what == ATOMIC:
         words[start + 1] = _busiest_word(addresses, lanes)
     elif what == LOAD:
-        words[start + 1] = load_wavefronts(addresses, lanes, size)
+        words[start + 1] = rows * load_wavefronts(addresses, lanes, size // rows)
     else:
         words[start + 1] = 1 if popcount(lanes) * size < 32 * words[start] else 0
     return end
@@ -228,13 +229,16 @@ def _whose(address, ctx):
 
 
 @compiled
-def _sectors(words, start, addresses, lanes, size):
-    """The distinct 32-byte sectors of an access, those of a line together, behind a word for the detail."""
+def _sectors(words, start, addresses, lanes, size, rows):
+    """The distinct 32-byte sectors of an access, those of a line together, behind a word for the detail. ``rows``: each lane
+    accesses ``size`` bytes in so many lines one after another, as those of local memory are."""
     count = 0
-    for lane in range(32):
+    for place in range(32 * rows):
+        lane = place % 32
         if not (lanes >> np.uint32(lane)) & np.uint32(1):
             continue
-        for sector in range(addresses[lane] >> SECTOR_BITS, ((addresses[lane] + size - 1) >> SECTOR_BITS) + 1):
+        first = addresses[lane] + (place // 32 << LINE_BITS)
+        for sector in range(first >> SECTOR_BITS, ((first + size - 1) >> SECTOR_BITS) + 1):
             known = False
             behind = count
             for earlier in range(count, 0, -1):  # neighbours share sectors: look back from the latest
@@ -245,8 +249,8 @@ def _sectors(words, start, addresses, lanes, size):
                 if behind == count and other >> 2 == sector >> 2:
                     behind = earlier
             if not known:
-                for place in range(count, behind, -1):
-                    words[start + 2 + place] = words[start + 1 + place]
+                for later in range(count, behind, -1):
+                    words[start + 2 + later] = words[start + 1 + later]
                 words[start + 2 + behind] = sector
                 count += 1
     words[start] = count
