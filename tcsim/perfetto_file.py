@@ -50,34 +50,27 @@ def write_tracks(path: str, title: str, tracks: Sequence[Track]) -> None:
             if (track.group, "") not in numbers:
                 numbers[track.group, ""] = describe(track.group, root, rank)
             numbers[track.group, track.name] = describe(track.name, numbers[track.group, ""], rank)
-        for cycle, _, kind, number, name, flow in sorted(_events(tracks, numbers)):
+        for cycle, _, kind, number, name, out, into in sorted(_events(tracks, numbers)):
             packet = builder.create_packet()
             packet.timestamp = cycle
             event = packet.track_event
             event.type, event.track_uuid = kind, number
             if name:
                 event.name = name
-            if flow > 0:
-                event.flow_ids.append(flow)
-            elif flow < 0:
-                event.terminating_flow_ids.append(-flow)
+            event.flow_ids.extend(out)
+            event.terminating_flow_ids.extend(into)
             send(packet)
 
 
 def _events(
     tracks: Sequence[Track], numbers: dict[tuple[str, str], int]
-) -> Iterator[tuple[int, int, int, int, str, int]]:
-    """(cycle, order in it, type, track, name, flow: positive where it starts, negative where it ends)."""
-    flows: dict[tuple[str, int], int] = {}
+) -> Iterator[tuple[int, int, int, int, str, tuple[int, ...], tuple[int, ...]]]:
+    """(cycle, order in it, type, track, name, arrows that start here, arrows that end here)."""
     for track in tracks:
         number = numbers[track.group, track.name]
         for one in track.slices:
-            flow = 0
-            if one.flow:
-                is_end = track.name.startswith("CTA ")
-                flow = flows.setdefault((track.group, one.flow), len(flows) + 1) * (-1 if is_end else 1)
             if one.end == one.start:
-                yield one.start, 1, _INSTANT, number, one.name, flow
+                yield one.start, 1, _INSTANT, number, one.name, one.out, one.into
                 continue
-            yield one.start, 2, _BEGIN, number, one.name, flow
-            yield one.end, 0, _END, number, "", 0
+            yield one.start, 2, _BEGIN, number, one.name, one.out, one.into
+            yield one.end, 0, _END, number, "", (), ()

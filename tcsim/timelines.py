@@ -47,6 +47,9 @@ class Timelines(Profiler):
         """Run a launch in time, watched by a timeline of its own."""
         seen = Timeline(sm=self._sm, ctas=self._ctas, cycles=self._cycles)
         seen.program = launch.loaded.program
+        if geometry.cluster_size > 1:
+            clusters = range(geometry.ctas // geometry.cluster_size)
+            seen.clusters = {cta: cluster for cluster in clusters for cta in geometry.members(cluster)}
         self._observers = (seen,)
         executed = super().run(launch, geometry, parameters, residency, progress)
         self._kept[id(self.launches[-1])] = seen

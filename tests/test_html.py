@@ -227,9 +227,33 @@ def test_arrows_lead_from_loads_to_their_first_use() -> None:
         if pc in (0, 1, 5):
             timeline.access(cycle, place, pc, (1,), 0, cycle + 40)
     tracks = timeline.tracks(made())
-    arrows = {(s.start, s.flow) for track in tracks if track.name.startswith("memory") for s in track.slices if s.flow}
-    users = {(s.start, s.flow) for track in tracks if track.name.startswith("CTA 0 warp") for s in track.slices if s.flow}
-    assert arrows == {(10, 1)} and users == {(60, 1)}
+    arrows = {(s.start, s.out) for track in tracks if track.name.startswith("memory") for s in track.slices if s.out}
+    users = {(s.start, s.into) for track in tracks if track.name.startswith("CTA 0 warp") for s in track.slices if s.into}
+    assert arrows == {(10, (1,))} and users == {(60, (1,))}
+
+
+def test_arrows_lead_from_bulk_copies_to_those_who_waited_for_them() -> None:
+    """To what a warp issues once it knows that the phase has ended of which the copy was part; one arrow from each copy."""
+    from tcsim.timing.observer import Mbarrier, Place
+
+    timeline, producer, consumer = Timeline(), Place(0, 0, 0, 0), Place(0, 1, 0, 1)
+    timeline.task_start(0, 0, 0)
+    barrier = Mbarrier(0, 0x40)
+    for cycle, landed, objects in ((10, 300, [barrier]), (12, 320, [barrier]), (500, 700, [barrier]), (15, 90, [])):
+        timeline.copy(cycle, producer, 0, 2048, landed, objects)
+    for started, ended, ready in ((5, 320, 330), (340, 320, 345), (600, 700, 710)):
+        timeline.wait(started, consumer, 1, barrier, ended, ready)
+    for cycle in (5, 331, 340, 350, 600):
+        timeline.issue(cycle, consumer, 1)
+    timeline.stall(16, producer, 2, "long_scoreboard", 74)  # until the store has been read
+    tracks = timeline.tracks(made())
+    out = {s.start: s.out for track in tracks if track.name.startswith("bulk") for s in track.slices}
+    into = {(s.start, s.name): s.into for track in tracks if "warp" in track.name for s in track.slices if s.into}
+    assert {start: len(numbers) for start, numbers in out.items()} == {10: 1, 12: 1, 500: 0, 15: 1}
+    assert into == {(331, "mul.f32"): out[10] + out[12], (16, "long_scoreboard"): out[15]}
+    ends = {s.name for track in tracks if track.name == "barriers" for s in track.slices}
+    assert ends == {"mbarrier 0x40 of CTA 0: phase ends"}
+    assert "2,048 B" in next(track for track in tracks if track.name == "bulk copies 0").slices[0].name
 
 
 def test_perfetto_file(observed: Any, tmp_path: Path) -> None:
@@ -240,7 +264,7 @@ def test_perfetto_file(observed: Any, tmp_path: Path) -> None:
     trace = trace_pb2.Trace()
     trace.ParseFromString(path.read_bytes())
     described, depth, last = {}, defaultdict(int), 0
-    starts, ends = set(), set()
+    starts, ends = [], []
     for packet in trace.packet:
         if packet.HasField("track_descriptor"):
             track = packet.track_descriptor
@@ -252,10 +276,11 @@ def test_perfetto_file(observed: Any, tmp_path: Path) -> None:
         last = packet.timestamp
         depth[event.track_uuid] += {1: 1, 2: -1}.get(event.type, 0)
         assert depth[event.track_uuid] in (0, 1)  # slices of a track never overlap
-        starts |= set(event.flow_ids)
-        ends |= set(event.terminating_flow_ids)
+        starts += event.flow_ids
+        assert set(event.terminating_flow_ids) <= set(starts)  # an arrow ends behind its start, and has one of each
+        ends += event.terminating_flow_ids
     assert not any(depth.values())
-    assert starts == ends and starts  # every arrow leads from a load to the wait that it ends
+    assert sorted(starts) == sorted(ends) == sorted(set(starts)) and starts
     assert "1 ns = 1 SM cycle" in described[1]
 
 

@@ -17,6 +17,7 @@ from isa.sass.toolchain import find_nvdisasm, find_ptxas
 from tcsim.arch import Timing
 from tcsim.errors import DeviceError
 from tcsim.profile import LaunchProfile
+from tcsim.timeline import Timeline, Track
 
 ASSEMBLES = find_ptxas() is not None and find_nvdisasm() is not None
 
@@ -167,13 +168,14 @@ def test_machine_code_takes_the_same_on_both_engines(body: str, grid: int, threa
     "name", ["block_scan", "gemm_f16_small", "producer_consumer", "bytecode", "block_pipeline", "tensor_multicast", "locks"]
 )
 def test_recorded_kernels_take_the_same_on_both_engines(name: str, traces: Path) -> None:
+    """A timeline that watches changes nothing either."""
     from tcsim.cli.launches import LaunchOptions, prepare
 
-    found = []
-    for engine in ("compiled", "simpy"):
+    found, timeline = [], Timeline()
+    for engine, observers in (("compiled", ()), ("simpy", (timeline,))):
         empty_memory()
         launch = prepare(str(traces / name), LaunchOptions())
-        with tcsim.Profiler(engine=engine) as profiler:  # type: ignore[arg-type]
+        with tcsim.Profiler(observers, engine=engine) as profiler:  # type: ignore[arg-type]
             launch.run()
         found += profiler.launches
         assert all(comparison.equal for comparison in launch.bundle.compare(launch.outputs()))
@@ -182,6 +184,22 @@ def test_recorded_kernels_take_the_same_on_both_engines(name: str, traces: Path)
         recorded = launch.bundle.metrics["smsp__inst_executed.sum"].value
         spins = name == "locks"  # how often, changes from run to run
         assert found[0].metrics["smsp__inst_executed.sum"] == pytest.approx(recorded, rel=0.4 if spins else 0.005)
+        if name == "tensor_multicast":
+            _check_copies(timeline.tracks(found[1]))
+
+
+def _check_copies(tracks: list[Track]) -> None:
+    """Four multicast copies of a cluster on as many SMs, for which four warps of the first wait, and a store."""
+    copies = [each for track in tracks if track.name.startswith("bulk copies") for each in track.slices]
+    loads = [each for each in copies if "UTMALDG" in each.name]
+    assert len(loads) == 4 and len(copies) == 5 and all("1,024 B" in each.name for each in loads)
+    waits = [each for track in tracks if track.name.startswith("mbarrier waits") for each in track.slices]
+    assert len(waits) == 4 and min(each.end for each in waits) >= max(each.end for each in loads)
+    reached = [each for track in tracks if track.name.startswith("CTA 4 warp") for each in track.slices]
+    for load in loads:
+        users = [each for each in reached if set(load.out) & set(each.into)]
+        assert len(users) == 4 and min(each.start for each in users) >= load.end
+    assert [each.name for track in tracks if track.name == "CTA slot 0" for each in track.slices] == ["CTA 4"]
 
 
 def test_every_cycle_of_every_warp_has_one_reason_on_the_compiled_engine() -> None:

@@ -195,7 +195,8 @@ def _run_simpy(context: LaunchContext, memories: Hierarchy, observers: Sequence[
     env, placement = context.env, context.streams.placement
     for number in range(placement.used):
         unit = MemoryUnit(number, memories)
-        context.sms[number] = ObservedSm(number, unit, context, observers) if observers else Sm(number, unit, context)
+        seen = [each for each in observers if placement.size > 1 or each.watches(number)]  # a cluster's SMs reach into others
+        context.sms[number] = ObservedSm(number, unit, context, seen) if seen else Sm(number, unit, context)
     context.streams.is_dry = lambda: any(sm.dry for sm in context.sms.values())
     for site, cluster, cycle in context.distributor.first_wave():
         context.expect(site, cluster, cycle)

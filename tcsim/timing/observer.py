@@ -6,18 +6,21 @@ tell.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from tcsim.execute.signals import COPY_WORDS, Signal
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.issue import Entry, Unit
+from tcsim.timing.mbarriers import OFFSET
 from tcsim.timing.memory_unit import MemoryUnit
 from tcsim.timing.scoreboard import REASONS, SHIFT
 from tcsim.timing.sm import LaunchContext, Sm
 from tcsim.timing.sub_partition import SubPartition
 from tcsim.timing.warp import ResidentCta, Warp
 
-__all__ = ["ObservedSm", "Observer", "Place", "SilentObserver"]
+__all__ = ["Mbarrier", "ObservedSm", "Observer", "Place", "SilentObserver"]
 
 
 class Place(NamedTuple):
@@ -27,6 +30,13 @@ class Place(NamedTuple):
     sub_partition: int
     cta: int
     warp: int
+
+
+class Mbarrier(NamedTuple):
+    """An mbarrier object: the CTA in whose shared memory it is, and its address there."""
+
+    cta: int
+    address: int
 
 
 class Observer(Protocol):
@@ -46,13 +56,24 @@ class Observer(Protocol):
         """
 
     def barrier(self, cycle: int, places: Sequence[Place]) -> None:
-        """A CTA barrier opens, and lets these warps go on."""
+        """A CTA's or cluster's barrier opens, and lets these warps go on."""
+
+    def copy(self, cycle: int, place: Place, pc: int, size: int, landed: int, barriers: Sequence[Mbarrier]) -> None:
+        """It hands a bulk or tensor copy of ``size`` bytes to the TMA (0: it stores to shared memory of the cluster). In cycle
+        ``landed`` that has landed, or its source has been read if it goes to device memory; these objects are then told."""
+
+    def wait(self, cycle: int, place: Place, pc: int, barrier: Mbarrier, ended: int, ready: int) -> None:
+        """It asked in ``cycle`` whether a phase of an mbarrier object has ended. It did in cycle ``ended``; the answer is there
+        in cycle ``ready``."""
 
     def task_start(self, cycle: int, sm: int, cta: int) -> None:
         """A CTA starts on an SM."""
 
     def task_end(self, cycle: int, sm: int, cta: int) -> None:
         """A CTA has ended."""
+
+    def watches(self, sm: int) -> bool:
+        """Whether it wants to be told of an SM. It may be told of others nevertheless."""
 
 
 class SilentObserver:
@@ -66,9 +87,17 @@ class SilentObserver:
 
     def barrier(self, cycle: int, places: Sequence[Place]) -> None: ...
 
+    def copy(self, cycle: int, place: Place, pc: int, size: int, landed: int, barriers: Sequence[Mbarrier]) -> None: ...
+
+    def wait(self, cycle: int, place: Place, pc: int, barrier: Mbarrier, ended: int, ready: int) -> None: ...
+
     def task_start(self, cycle: int, sm: int, cta: int) -> None: ...
 
     def task_end(self, cycle: int, sm: int, cta: int) -> None: ...
+
+    def watches(self, sm: int) -> bool:
+        """All of them."""
+        return True
 
 
 def _place(warp: Warp) -> Place:
@@ -126,6 +155,7 @@ class ObservedSm(Sm):
     def __init__(self, number: int, memory: MemoryUnit, launch: LaunchContext, observers: Sequence[Observer]) -> None:
         super().__init__(number, memory, launch)
         self.observers = tuple(observers)
+        self._asked: dict[Warp, int] = {}  # of warps that wait for an mbarrier: its address
 
     def charge(self, warp: Warp, entry: Entry, reason: int, cycles: int) -> None:
         if cycles:
@@ -138,6 +168,41 @@ class ObservedSm(Sm):
         super()._release(warps, released)
         for observer in self.observers:
             observer.barrier(released, places)
+
+    def _hand_over(self, warp: Warp, entry: Entry, at: int, now: int) -> int:
+        landed = super()._hand_over(warp, entry, at, now)
+        words = warp.buffers.words[warp.row, at : at + COPY_WORDS].tolist()
+        barriers = self._told(warp, words[1], words[3]) if words[0] in (Signal.LOAD, Signal.MOVE) else []
+        for observer in self.observers:
+            observer.copy(now, _place(warp), entry.pc, math.prod(words[6:11]), landed, barriers)
+        return landed
+
+    def _told(self, warp: Warp, ranks: int, address: int) -> list[Mbarrier]:
+        """The objects at an address in the shared memory of CTAs of a warp's cluster."""
+        members = [self._member(warp.cta, rank) for rank in range(ranks.bit_length()) if ranks >> rank & 1]
+        return [Mbarrier(cta.number, address & OFFSET) for cta in members]
+
+    def _stored(self, warp: Warp, entry: Entry, at: int, done: int, now: int) -> None:
+        count = int(warp.buffers.words[warp.row, at + 1])
+        addresses = warp.buffers.words[warp.row, at + 2 : at + 2 + 2 * count : 2].tolist()
+        barriers = [Mbarrier(self._member(warp.cta, a >> 24).number, a & OFFSET) for a in addresses]
+        for observer in self.observers:
+            observer.copy(now, _place(warp), entry.pc, 0, done, barriers)
+        super()._stored(warp, entry, at, done, now)
+
+    def _await(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        at = warp.payload()
+        if at >= 0:
+            self._asked[warp] = int(warp.buffers.words[warp.row, at + 2]) & OFFSET
+        super()._await(sub, warp, entry, now)
+
+    def _answer(self, warp: Warp, done: int) -> int:
+        ready = super()._answer(warp, done)
+        asked = warp.sub.sm._asked if isinstance(warp.sub.sm, ObservedSm) else self._asked
+        barrier = Mbarrier(warp.cta.number, asked.pop(warp))
+        for observer in self.observers:
+            observer.wait(warp.started, _place(warp), warp.entry.pc, barrier, done, ready)
+        return ready
 
     def _start(self, number: int, place: int, now: int) -> None:
         super()._start(number, place, now)

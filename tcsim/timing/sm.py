@@ -357,7 +357,11 @@ class Sm:
         done, at = self.memory.async_store(sub, warp, entry, now)
         sub.advance(warp, (now << SHIFT) + entry.after)
         if at >= 0:
-            self._send(warp, at, done, now)
+            self._stored(warp, entry, at, done, now)
+
+    def _stored(self, warp: Warp, entry: Entry, at: int, done: int, now: int) -> None:
+        """What an instruction has stored is there from cycle ``done`` on."""
+        self._send(warp, at, done, now)
 
     def _send(self, warp: Warp, at: int, start: int, now: int) -> None:
         """Do what the payload at ``at`` says, in effect from cycle ``start`` on."""
@@ -389,10 +393,11 @@ class Sm:
                     self.charge(warp, warp.entry, _SHORT, first - warp.last - 1)
                     self._go_on(warp, (first << SHIFT) + _WAIT)
 
-    def _answer(self, warp: Warp, done: int) -> None:
-        """The answer of a wait, to be there when the phase has ended in cycle ``done`` and been noticed."""
+    def _answer(self, warp: Warp, done: int) -> int:
+        """The answer of a wait, to be there when the phase has ended in cycle ``done`` and been noticed; returns when."""
         there = max(warp.started + (warp.entry.result >> SHIFT), done + self.memory.wake)
         warp.deliver((there << SHIFT) + _SHORT)
+        return there
 
     def _await(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """Wait for the end of a phase: the warp goes on when it is known when that is."""
@@ -421,13 +426,17 @@ class Sm:
         if at < 0:
             return
         what, ranks, _, barrier, count = warp.buffers.words[warp.row, at : at + 5].tolist()
-        landed = int(tma_copy(self.memory.address, self.number, warp.words, at, self.streams.peers(warp.cta.place), now))
+        landed = self._hand_over(warp, entry, at, now)
         if what not in (Signal.LOAD, Signal.MOVE):
             warp.copies = max(warp.copies, landed)
             return
         for rank in range(ranks.bit_length()):
             if ranks >> rank & 1:
                 self._tell(self._member(warp.cta, rank), Signal.COMPLETE, barrier, count, landed, now)
+
+    def _hand_over(self, warp: Warp, entry: Entry, at: int, now: int) -> int:
+        """Have the TMA carry out the copy whose payload is at ``at``; returns the cycle in which it has landed."""
+        return int(tma_copy(self.memory.address, self.number, warp.words, at, self.streams.peers(warp.cta.place), now))
 
     def _exit(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """Lanes end; with its last lane the warp ends, when its stores have left."""
