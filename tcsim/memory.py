@@ -88,6 +88,11 @@ class DeviceMemory:
         offset = address - allocation.start
         return allocation.data[offset : offset + nbytes].tobytes()
 
+    def extent(self, address: int) -> int:
+        """How many bytes of one allocation begin at a device address; 0 outside all."""
+        allocation = self.nearest(address)
+        return 0 if allocation is None else max(0, allocation.end - address)
+
     def contents(self) -> list[NDArray[np.uint8]]:
         """A copy of every byte in use, for :meth:`restore`."""
         return [allocation.data.copy() for allocation in self._allocations]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
 import numpy as np
 import pytest
 
 import tcsim
+from isa.sass.toolchain import find_nvdisasm, find_ptxas
 from tcsim.errors import KernelFault, LaunchError
 from tests.kernels import kernel, run
+
+needs_tools = pytest.mark.skipif(None in (find_ptxas(), find_nvdisasm()), reason="ptxas and nvdisasm are not installed")
 
 # What cooperative_groups::this_grid().sync() does, less elegantly: the counter is the second word of the workspace.
 GRID_BARRIER = """
@@ -51,6 +57,16 @@ def launch(ctas: int, threads: int = 64, cooperative: bool = True) -> np.ndarray
 @pytest.mark.parametrize("ctas", [1, 2, 37, 300])
 def test_grid_barriers(ctas: int) -> None:
     np.testing.assert_array_equal(launch(ctas)[:ctas], 3 * ((np.arange(ctas) + 1) % ctas))
+
+
+@needs_tools
+@pytest.mark.parametrize("device", ["a100", "h200"])
+@pytest.mark.parametrize("around", [nullcontext, tcsim.Profiler])
+def test_grid_barriers_of_machine_code(device: str, around: Callable[[], AbstractContextManager[object]]) -> None:
+    with tcsim.Device(device, execute="machine"), around():
+        np.testing.assert_array_equal(launch(37)[:37], 3 * ((np.arange(37) + 1) % 37))
+        with pytest.raises(KernelFault, match="enable_cooperative_groups=True"):
+            launch(2, cooperative=False)
 
 
 def test_a_grid_that_does_not_fit_is_refused() -> None:

@@ -43,3 +43,30 @@ def test_constants_are_found_at_generic_addresses(device: str, execute: str) -> 
         got = out.get()
     table = np.array([11, 22, 33, 44])[np.arange(32) % 4]
     assert got.tolist() == (table * 101 + 220_000 + 3_000_000).tolist()
+
+
+SIZES = """
+.version 8.0
+.target sm_80
+.address_size 64
+.const .align 2 .b8 odd[6] = {1, 0, 2, 0, 3, 0};
+.const .align 8 .u64 next = 40;
+.const .align 1 .b8 last[3] = {5, 6, 7};
+.visible .entry k(.param .u64 out)
+{
+.reg .b64 l<3>; .reg .b32 r<5>;
+ld.param.u64 l0, [out]; mov.u32 r0, %tid.x; mul.wide.u32 l1, r0, 2; mov.u64 l2, odd; add.u64 l2, l2, l1;
+ld.const.u16 r1, [l2]; ld.const.u32 r2, [next]; ld.const.u8 r3, [last+2]; add.u32 r1, r1, r2; add.u32 r1, r1, r3;
+mul.wide.u32 l1, r0, 4; add.u64 l0, l0, l1; st.global.u32 [l0], r1; ret;
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["a100", "h200"])
+def test_variables_end_before_their_padding(device: str) -> None:
+    """A listing gives the distance to the next variable, which is more than the bytes of one whose size is no multiple of its
+    neighbour's alignment."""
+    with tcsim.Device(device, execute="machine"):
+        out = tcsim.zeros(3, np.uint32)
+        tcsim.RawModule(code=SIZES).get_function("k")((1,), (3,), (out,))
+        assert out.get().tolist() == [48, 49, 50]

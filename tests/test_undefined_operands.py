@@ -83,6 +83,13 @@ def test_live_low_bits_of_tf32(around: Callable[[], AbstractContextManager[objec
     assert told(TF32_KERNEL, CLEAN, around, execute) == []
 
 
+@needs_tools
+def test_rounding_of_machine_code_leaves_low_bits() -> None:
+    """ptxas adds half a unit for cvt.rna and drops nothing, since the tensor cores do."""
+    rounded = TF32_KERNEL.replace("    mma.sync", "    cvt.rna.tf32.f32 %r1, %r1;\n    mma.sync")
+    assert rounded != TF32_KERNEL and told(rounded, LIVE, nullcontext, "machine") == told(rounded, LIVE, nullcontext) == []
+
+
 @pytest.mark.parametrize(("around", "execute"), WAYS)
 def test_sparsity_metadata(around: Callable[[], AbstractContextManager[object]], execute: str) -> None:
     for word in (0xAAAAAAAA, 0x44444440):

@@ -22,7 +22,16 @@ from isa.program import ConstantImage
 from isa.sass.listing import CodeSection, MachineCode
 from isa.sass.sections import Section
 
-__all__ = ["RESERVED_SHARED", "SHARED_BYTES_AT", "BankLayout", "add_functions", "cluster_words", "is_known", "lay_out_banks"]
+__all__ = [
+    "RESERVED_SHARED",
+    "SHARED_BYTES_AT",
+    "WORKSPACE",
+    "BankLayout",
+    "add_functions",
+    "cluster_words",
+    "is_known",
+    "lay_out_banks",
+]
 
 BLOCK_AT, GRID_AT = 0x0, 0xC
 SHARED_WINDOW_AT, LOCAL_WINDOW_AT, STACK_TOP_AT, DYNAMIC_SHARED_AT = 0x18, 0x20, 0x28, 0x2C
@@ -38,7 +47,7 @@ CONSTANTS_AT = (0x50, 0xD0)
 """Likewise: the generic address of bank 3, which ``cvta.const`` adds, ``cvta.to.const`` subtracts and ``isspacep`` asks for."""
 
 WORKSPACE = ((0x8C, 0x90), (0x44, 0x48))
-"""Likewise: ``%envreg1`` and ``%envreg2``, the workspace of a cooperative launch, which is none here."""
+"""Likewise: ``%envreg1`` and ``%envreg2``, the upper and lower half of the address of a cooperative launch's workspace."""
 
 CLUSTER_AT = 0x140
 CLUSTER_WORDS_AT = {"is_cluster": 0x140, "extents": 0x144, "inverses": 0x150, "clusters": 0x15C, "size": 0x188}

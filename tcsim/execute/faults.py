@@ -111,7 +111,8 @@ def _describe(slot: CtaSlot, status: int, warp: int, lane: int) -> tuple[str, st
         return machine.FAULT_NAMES[status], _bad_mbarrier(ctx), (lane,), None
     if status == machine.TRAP:
         detail = "the kernel executed trap (often an assertion that failed)"
-        if "envreg1" in slot.loaded.program.specials and not slot.geometry.workspace:
+        program = slot.loaded.program  # machine code reads the workspace's address as it reads any constant
+        if not slot.geometry.workspace and ("envreg1" in program.specials or program.image is not None):
             detail += ". A grid barrier traps unless the launch is cooperative: RawModule(..., enable_cooperative_groups=True)"
         return "TRAP", detail, (lane,), None
     if status == machine.BAD_OPERAND and slot.loaded.program.opcodes[_pc(slot)].startswith("mma."):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.program import ConstantImage
-from isa.sass.bank import SHARED_BYTES_AT, cluster_words
+from isa.sass.bank import SHARED_BYTES_AT, WORKSPACE, cluster_words
 from tcsim.execute.cta import Geometry
 from tcsim.memory import DeviceMemory
 
@@ -33,7 +33,14 @@ def complete_banks(
     block[empty] = content[empty]
     for start, extents in ((image.block_at, geometry.block), (image.grid_at, geometry.grid)):
         block[start : start + 12] = np.array(extents, np.uint32).view(np.uint8)
-    for start, number in ((image.dynamic_shared_at, geometry.dynamic_shared), (image.sm_count_at, sms)):
+    high_at, low_at = WORKSPACE[clusters]
+    numbers = {
+        image.dynamic_shared_at: geometry.dynamic_shared,
+        image.sm_count_at: sms,
+        high_at: geometry.workspace >> 32,
+        low_at: geometry.workspace & 0xFFFF_FFFF,
+    }
+    for start, number in numbers.items():
         block[start : start + 4] = np.array([number], np.uint32).view(np.uint8)
     if clusters:
         block[SHARED_BYTES_AT : SHARED_BYTES_AT + 4].view(np.uint32)[0] += geometry.dynamic_shared
@@ -43,5 +50,6 @@ def complete_banks(
         value = symbols[symbol.symbol] + symbol.addend
         block[offset : offset + width] = np.frombuffer(value.to_bytes(8, "little")[:width], np.uint8)
     for offset, size, name in image.variables:
-        if name in symbols:
-            block[offset : offset + size] = np.frombuffer(memory.read(symbols[name], size), np.uint8)
+        if name in symbols:  # the size counts the padding up to the next variable
+            data = memory.read(symbols[name], min(size, memory.extent(symbols[name])))
+            block[offset : offset + len(data)] = np.frombuffer(data, np.uint8)

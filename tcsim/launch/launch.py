@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from isa.machine import UNDEFINED
-from isa.tensor.undefined import WHAT
+from isa.tensor.undefined import TF32, WHAT
 from tcsim.checking.active import active_checker
 from tcsim.device import Device
 from tcsim.errors import LaunchError, UndefinedOperandWarning
@@ -61,10 +61,6 @@ def run(launch: Launch) -> int:
     parameters = pack_arguments(program.name, program.parameters, program.param_size, launch.args, launch.device)
     geometry = Geometry(launch.grid, launch.block, launch.shared_mem, launch.cluster)
     arch = launch.device.arch
-    if program.image is not None:
-        clusters = program.reserved_shared > 0  # as on every architecture that has them
-        symbols, memory = launch.loaded.symbols, launch.device.memory
-        complete_banks(program.image, parameters, geometry, symbols, memory, arch.limits.sms, clusters)
     residency = occupancy(
         arch,
         threads=geometry.threads,
@@ -83,6 +79,10 @@ def run(launch: Launch) -> int:
     profiler, checker = active_profiler(), active_checker()
     resident = max(1, residency.ctas * sms // geometry.cluster_size)
     with _grid_workspace(launch, geometry, residency.ctas * sms), running(program.name) as progress:
+        if program.image is not None:
+            clusters = program.reserved_shared > 0  # as on every architecture that has them
+            symbols, memory = launch.loaded.symbols, launch.device.memory
+            complete_banks(program.image, parameters, geometry, symbols, memory, sms, clusters)
         if profiler is not None:
             executed = profiler.run(launch, geometry, parameters, residency, progress)
         elif checker is not None:
@@ -90,15 +90,17 @@ def run(launch: Launch) -> int:
         else:
             turn = SHORT_TURN if launch.cooperative else TURN
             executed = run_grid(make_cluster, geometry.ctas // geometry.cluster_size, resident, progress, turn)
-    _tell_undefined(program.name, geometry)
+    _tell_undefined(launch, geometry)
     return executed
 
 
-def _tell_undefined(name: str, geometry: Geometry) -> None:
+def _tell_undefined(launch: Launch, geometry: Geometry) -> None:
     """Warn of operands that PTX leaves undefined, of each kind once, as at the line that launches."""
-    met = 0
+    name, met = launch.loaded.program.name, 0
     for words in geometry.machines:
         met |= int(words[UNDEFINED])
+    if met & TF32 and launch.loaded.program.image is not None and not _leaves_low_bits(launch):
+        met &= ~TF32
     for bit, what in WHAT.items():
         if met & bit:
             warnings.warn(
@@ -106,6 +108,16 @@ def _tell_undefined(name: str, geometry: Geometry) -> None:
                 UndefinedOperandWarning,
                 stacklevel=4,
             )
+
+
+def _leaves_low_bits(launch: Launch) -> bool:
+    """Whether PTX, of which machine code was made, hands tf32 matrices on as they are.
+
+    Where it rounds with ``cvt.rna.tf32``, ptxas adds half a unit and leaves the low bits, which the tensor cores drop. Machine
+    code without PTX says nothing.
+    """
+    opcodes = [instruction.opcode for instruction in launch.lowered().instructions] if launch.lowered is not None else []
+    return bool(opcodes) and not any(opcode.startswith("cvt.") and ".tf32" in opcode for opcode in opcodes)
 
 
 @contextmanager
