@@ -15,8 +15,9 @@ from tcsim.cli import main
 from tcsim.cli.launches import LaunchOptions, prepare
 from tcsim.errors import TcsimError
 from tcsim.step.cursor import Cursor, step_text
+from tcsim.step.fragments import tile_text
 from tcsim.step.recording import Recorder, Recording
-from tcsim.step.registers import lane_text, machine_names, register_names
+from tcsim.step.registers import Names, lane_text, machine_names, register_names
 from tests.kernels import kernel
 
 ROOT = Path(__file__).parents[1]
@@ -262,3 +263,43 @@ def test_the_viewer() -> None:
             assert cursor.at == 0 and "lanes 0-31" in str(app.query_one("#state", Static).render())
 
     asyncio.run(drive())
+
+
+def test_matrices_in_shared_memory_are_drawn(traces: Path) -> None:
+    """Of ``wgmma``: where its descriptors say, swizzled or transposed, and what a warp keeps in registers."""
+    for name, warp in (("wgmma_s8", 2), ("wgmma_fp8", 1)):
+        launch = prepare(str(traces / name), LaunchOptions())
+        with Recorder(Names, warp=warp, most=1400) as recorder:
+            launch.run()
+        assert recorder.recording is not None
+        at = [n for n, opcode in enumerate(opcodes(recorder.recording)) if opcode.startswith("wgmma.mma_async")]
+        cursor = Cursor(recorder.recording, at=at[1])
+        found = {tile.operand: tile for tile in cursor.tiles()}
+        tiles = {name: tile.values for name, tile in found.items()}
+        difference = tiles["D"] - tiles["A"] @ tiles["B"] - tiles["C"]
+        assert np.abs(difference).max() <= (0.02 if name == "wgmma_fp8" else 0) and np.abs(tiles["D"]).max() > 1
+        assert f"rows {16 * warp}-{16 * warp + 15} in shared memory" in tile_text(found["A"])
+
+
+@pytest.mark.parametrize(
+    ("opcode", "bits", "value"),
+    [
+        ("m16n8k64.row.col.s32.s4.u4.s32", 0x2F2F_2F2F, (-1, 15)),
+        ("m16n8k32.row.col.kind::f8f6f4.f32.e2m1.e3m2.f32", 0x0C0C_0C0C, (1.5, 1.0)),
+    ],
+)
+def test_small_elements_are_drawn(opcode: str, bits: int, value: tuple[float, float]) -> None:
+    """Packed, and in containers of 8 bits: e2m1 in bits 2 to 5, e3m2 in the low 6."""
+    body = f"""
+        mov.b32 %r1, {bits}; mov.b32 %r2, 0;
+        mma.sync.aligned.{opcode} {{%r3, %r4, %r5, %r6}}, {{%r1, %r1, %r1, %r1}}, {{%r1, %r1}}, {{%r2, %r2, %r2, %r2}};
+        mov.b32 result, %r3;
+    """
+    with tcsim.Device("sm_120"), Recorder(Names) as recorder:
+        function = tcsim.RawModule(code=kernel(body, target="sm_120a")).get_function("k")
+        function((1,), (32,), (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32)))
+    assert recorder.recording is not None
+    cursor = Cursor(recorder.recording, at=next(n for n, o in enumerate(opcodes(recorder.recording)) if o.startswith("mma")))
+    tiles = {tile.operand: tile.values for tile in cursor.tiles()}
+    assert (tiles["A"][0, 0], tiles["B"][0, 0]) == value
+    assert (tiles["D"] == tiles["A"] @ tiles["B"]).all() and tiles["D"].any()

@@ -43,7 +43,8 @@ def in_scope(t, strong, pc, agent):
     if agent // t[T_WARPS] == t[T_CTA]:
         return True
     meta = as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)
-    return (strong | np.int64(meta[M_STRONG])) & CTA_SCOPE == 0
+    other = max(np.int64(0), np.int64(meta[M_STRONG]))  # -1: of a bulk copy
+    return (strong | other) & CTA_SCOPE == 0
 
 
 @compiled

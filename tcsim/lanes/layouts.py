@@ -246,8 +246,11 @@ def _form_layout(instruction: MatrixInstruction, form: MmaForm, selector: int) -
     operands = {}
     for name in names:
         kind = str(getattr(form, name))
-        operands[name] = _operand(name, kind, element_bits(kind), fragment_of(form, name))
+        bits = form.operand_bits if form.kind and name in "ab" else element_bits(kind)
+        operands[name] = _operand(name, kind, bits, fragment_of(form, name))
     notes = []
+    if form.kind and form.operand_bits == 8:
+        notes.append("elements are in containers of 8 bits: 6 bits in its low ones, 4 bits in bits 2-5 (PTX ISA 9.7.14.5.14)")
     if form.is_sparse:
         lanes = reading_lanes(form, selector)
         read = metadata_layout(form)
@@ -304,4 +307,3 @@ def _operand(
         name, kind, bits, fragment.rows, fragment.columns, fragment.matrices, fragment.registers, fragment.word_bits,
         copies, lane_of, register_of, bit_of, row, column, matrix, note,
     )  # fmt: skip
-

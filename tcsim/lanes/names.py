@@ -16,6 +16,7 @@ from isa.spec.registry import find
 from isa.tensor import MMA_FORMS, SPARSE_FORMS, WMMA_FORMS, MmaForm, NoFormError
 from isa.tensor.formats import FLOAT_FORMATS, INTEGER_BITS
 from isa.tensor.forms import FORMS, element_bits
+from isa.tensor.scaled_forms import KIND_FORMS
 from isa.tensor.wgmma_forms import WGMMA_FORMS
 
 __all__ = ["MatrixInstruction", "all_names", "find_matrix_instruction", "ptx_name", "short_name"]
@@ -137,6 +138,8 @@ def _form(text: str, instruction: str, words: list[str]) -> MatrixInstruction:
     shapes = [word for word in words if _SHAPE.match(word)]
     types = [word for word in words if word in _TYPES]
     layouts = [word for word in words if word in ("row", "col")]
+    if any(word.startswith("kind::") for word in words) and len(shapes) == 1:
+        return _kind(text, instruction, words, shapes[0], types)
     other = [w for w in words if w not in (*shapes, *types, *layouts) and w not in _SAY_NOTHING and w != "mma"]
     unknown = [w for w in other if w not in ("satfinite", "xor", "and", *_ROUNDINGS)]
     if len(shapes) != 1 or unknown:
@@ -151,6 +154,22 @@ def _form(text: str, instruction: str, words: list[str]) -> MatrixInstruction:
         raise NoFormError(f"{text}: there is no such form (PTX ISA 9.7.14); nearest: {_nearest(text)}")
     form = min(meant, key=_unusual)
     return MatrixInstruction(short_name(form), ptx_name(form), form=form)
+
+
+def _kind(text: str, instruction: str, words: list[str], shape: str, types: list[str]) -> MatrixInstruction:
+    """``mma`` and ``mma.sp`` with a ``.kind``: D, A, B and C, or those that the form with this shape and A has."""
+    kind = next(word for word in words if word.startswith("kind::")).removeprefix("kind::")
+    scales = next((int(word[11]) for word in words if re.fullmatch(r"scale_vec::\dX", word)), 0)
+    known = (form for form in KIND_FORMS if (form.instruction, form.kind, form.shape) == (instruction, kind, shape))
+    for form in known:
+        if scales not in (0, form.scale_vec) or not _has_types(form, types[:4]):
+            continue
+        vector = f".block_scale.scale_vec::{form.scale_vec}X" if form.scale_vec else ""
+        types_text = f"{form.d}.{form.a}.{form.b}.{form.c}"
+        opcode = f"{instruction}.sync.aligned.{shape}.row.col.kind::{kind}{vector}.{types_text}"
+        scaled = f".{form.scale_type}" if form.scale_type else ""
+        return MatrixInstruction(f"{instruction}.{shape}.kind::{kind}.{types_text}", opcode + scaled, form=form)
+    raise NoFormError(f"{text}: there is no such form with kind::{kind} (PTX ISA 9.7.14.5.14)")
 
 
 def _agrees(form: MmaForm, other: list[str], layouts: list[str]) -> bool:

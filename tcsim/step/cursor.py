@@ -128,7 +128,7 @@ class Cursor:
         step = self.step
         if step is None:
             return []
-        found = tiles(self.recording.program, step.pc, self.block)
+        found = tiles(self.recording.program, step.pc, self.block, step.shared)
         if not found:
             return []
         results = tiles(self.recording.program, step.pc, self.recording.registers(self.at + 1))

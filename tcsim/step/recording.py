@@ -6,7 +6,7 @@ One CTA runs alone, one warp instruction at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
 from tcsim.step.registers import Names
+from tcsim.step.shared_operands import SharedOperand, shared_operands
 
 if TYPE_CHECKING:
     from tcsim.execute.cta import Geometry
@@ -47,7 +48,8 @@ class Touch:
 @dataclass(frozen=True)
 class Step:
     """One instruction. ``active``: the lanes that stand there together, ``executing``: those of them for which its guard holds.
-    ``before`` and ``after``: words of the register block that it changed, by word number. ``touched``: memory, lane by lane."""
+    ``before`` and ``after``: words of the register block that it changed, by word number. ``touched``: memory, lane by lane.
+    ``shared``: matrices in shared memory that it multiplies."""
 
     pc: int
     active: int
@@ -55,6 +57,7 @@ class Step:
     before: dict[int, int]
     after: dict[int, int]
     touched: tuple[Touch, ...]
+    shared: Mapping[str, SharedOperand]
 
 
 @dataclass
@@ -120,9 +123,7 @@ class Recorder(Checker):
         cluster.start(number)
         slot = cluster.slots[rank]
         block = slot.arrays.blocks[self._warp].copy()
-        recording = Recording(
-            launch.loaded.program, self._names(), geometry.cta_index(self._cta), self._warp, block
-        )
+        recording = Recording(launch.loaded.program, self._names(), geometry.cta_index(self._cta), self._warp, block)
         _Run(recording, cluster, slot, self._most).run()
         self.recording = recording
         return len(recording.steps)
@@ -211,6 +212,7 @@ class _Run:
                     {int(w): int(before[w]) for w in changed},
                     {int(w): int(arrays.blocks[warp][w]) for w in changed},
                     tuple(self._touched(pc, executing, before)),
+                    shared_operands(self.recording.program, pc, before, self.slot.shared, warp),
                 )
             )
             return
