@@ -7,7 +7,7 @@ list.
 
 from __future__ import annotations
 
-__all__ = ["METRICS", "STALL_REASONS", "is_ncu_only"]
+__all__ = ["METRICS", "REPEATED", "STALL_REASONS", "is_ncu_only"]
 
 STALL_REASONS = (
     "barrier", "branch_resolving", "dispatch_stall", "drain", "gmma", "imc_miss", "lg_throttle", "long_scoreboard",
@@ -34,7 +34,7 @@ _INSTRUCTIONS = """
     sm__inst_executed_pipe_fma.sum sm__inst_executed_pipe_fp64.sum sm__inst_executed_pipe_lsu.sum
     sm__inst_executed_pipe_uniform.sum sm__inst_executed_pipe_xu.sum
     sm__inst_executed_pipe_tensor_op_hmma.sum sm__inst_executed_pipe_tensor_op_imma.sum
-    sm__inst_executed_pipe_tensor_op_dmma.sum
+    sm__inst_executed_pipe_tensor_op_dmma.sum sm__inst_executed_pipe_tensor_op_gmma.sum
 """
 
 _SCHEDULERS = """
@@ -70,10 +70,13 @@ _SHARED_AND_L1 = """
     l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio
     l1tex__t_sector_hit_rate.pct l1tex__throughput.avg.pct_of_peak_sustained_active
     l1tex__m_xbar2l1tex_read_sectors.sum l1tex__m_l1tex2xbar_write_bytes.sum
+    l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum
+    l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum
 """
 
 _L2_AND_DRAM = """
     lts__t_requests.sum lts__t_sectors.sum lts__t_sectors_op_read.sum lts__t_sectors_op_write.sum
+    lts__t_sectors_op_atom.sum lts__t_sectors_op_red.sum lts__t_requests_srcunit_tex.sum
     lts__t_sectors_srcunit_tex.sum lts__t_sectors_srcunit_tex_lookup_hit.sum lts__t_sectors_srcunit_ltcfabric.sum
     lts__t_sector_hit_rate.pct lts__d_sectors_fill_device.sum lts__throughput.avg.pct_of_peak_sustained_elapsed
     dram__bytes_read.sum dram__bytes_write.sum dram__sectors_read.sum dram__sectors_write.sum
@@ -104,6 +107,18 @@ METRICS: tuple[str, ...] = (
     *_LAUNCH.split(),
 )
 """Everything that is asked for, in the order of a report."""
+
+REPEATED: tuple[str, ...] = (
+    "sm__cycles_elapsed.max",
+    "sm__cycles_active.avg",
+    "gpu__time_duration.sum",
+    "sm__cycles_elapsed.avg.per_second",
+    "smsp__inst_executed.sum",
+    "lts__t_sectors_srcunit_tex.sum",
+    "dram__bytes_read.sum",
+    "sm__warps_active.avg.pct_of_peak_sustained_active",
+)
+"""What is counted again and again to know how much it differs from run to run."""
 
 
 def is_ncu_only(metric: str) -> bool:

@@ -31,6 +31,7 @@ __all__ = [
     "known_metrics",
     "ncu_version",
     "parse_raw_csv",
+    "profile",
     "profile_bundles",
 ]
 
@@ -78,31 +79,35 @@ def select_known(metrics: Sequence[str], listing: str) -> list[str]:
 
 
 def profile_bundles(ncu: str, folders: Sequence[Path], metrics: Sequence[str], timeout: float) -> list[LaunchProfile]:
-    """Profile the bundles in ``folders``, in order, within ``timeout`` seconds.
+    """Profile the bundles in ``folders``, in order, within ``timeout`` seconds. As :func:`profile`."""
+    return profile(ncu, ["gpu_ref", "replay", *map(str, folders)], len(folders), metrics, timeout)
+
+
+def profile(ncu: str, module: Sequence[str], launches: int, metrics: Sequence[str], timeout: float) -> list[LaunchProfile]:
+    """Profile what ``python -m MODULE ARGUMENT...`` launches while it has the CUDA profiler on, within ``timeout`` seconds.
 
     Metrics that ncu turns down after all are left out. Raises :class:`ProfilerError` if ncu fails or reports another number
-    of launches.
+    of launches than ``launches``.
     """
     wanted = list(metrics)
     for _ in range(3):
-        answer = _run_ncu(ncu, folders, wanted, timeout)
+        answer = _run_ncu(ncu, module, launches, wanted, timeout)
         refused = refused_metrics(answer.stdout + answer.stderr, wanted)
         if not refused:
             break
         wanted = [metric for metric in wanted if metric not in refused]
     profiles = parse_raw_csv(answer.stdout)
-    if len(profiles) != len(folders):
+    if len(profiles) != launches:
         said = "\n".join((answer.stdout + answer.stderr).splitlines()[-20:])
-        raise ProfilerError(f"ncu reported {len(profiles)} launches, but {len(folders)} were made; it said:\n{said}")
+        raise ProfilerError(f"ncu reported {len(profiles)} launches, but {launches} were made; it said:\n{said}")
     # ncu adds other roll-ups of the same counters and hundreds of device attributes.
     return [LaunchProfile(p.kernel, {name: p.metrics[name] for name in wanted if name in p.metrics}) for p in profiles]
 
 
 def _run_ncu(
-    ncu: str, folders: Sequence[Path], metrics: Sequence[str], timeout: float
+    ncu: str, module: Sequence[str], launches: int, metrics: Sequence[str], timeout: float
 ) -> subprocess.CompletedProcess[str]:
-    replay = [sys.executable, "-m", "gpu_ref", "replay", *map(str, folders)]
-    command = [ncu, *OPTIONS, *OUTPUT, "--metrics", ",".join(metrics), *replay]
+    command = [ncu, *OPTIONS, *OUTPUT, "--metrics", ",".join(metrics), sys.executable, "-m", *module]
     source = str(Path(__file__).resolve().parent.parent)
     environment = {
         **os.environ,
@@ -111,7 +116,7 @@ def _run_ncu(
     try:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, env=environment)
     except subprocess.TimeoutExpired:
-        raise ProfilerError(f"ncu took longer than {timeout:.0f} s for {len(folders)} launches") from None
+        raise ProfilerError(f"ncu took longer than {timeout:.0f} s for {launches} launches") from None
 
 
 def refused_metrics(output: str, metrics: Sequence[str]) -> set[str]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import json
-import tarfile
-import tempfile
+import contextlib
+import multiprocessing
+import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 import tcsim
+from gpu_ref.correlation.archives import Launch, opened, read, recorded
 from isa.errors import TcsimError
 from tcsim.arch import Timing, find_timing
-from tcsim.bundle import parse_argument
+from tcsim.bundle import load_bundle, parse_argument
 from tcsim.cli.launches import LaunchOptions, prepare
 from tcsim.memory import DeviceMemory
 
-__all__ = ["Timed", "forget_memory", "timed_archive", "timed_bundles"]
+__all__ = ["Job", "Timed", "archive_jobs", "bundle_jobs", "forget_memory", "timed"]
 
 CLOCK = "sm__cycles_elapsed.avg.per_second"
 Metrics = dict[str, float]
@@ -34,6 +35,20 @@ class Timed:
     predicted: Metrics
     recorded: Metrics
     what: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A launch to time: launch ``name`` of the archive whose contents lie in ``folder``, or (``bundle``) the bundle there.
+
+    ``device`` is what it is timed on if it does not say itself, ``as_found`` whether at the SM clock of the recording.
+    """
+
+    name: str
+    folder: Path
+    bundle: bool
+    device: str
+    as_found: bool
 
 
 def _timing(recorded: Metrics, as_found: bool) -> Timing:
@@ -57,39 +72,47 @@ def forget_memory() -> None:
     device.memory = DeviceMemory(device.arch.memory.bytes)
 
 
-def timed_bundles(folder: Path, only: Sequence[str], as_found: bool) -> Iterator[Timed]:
-    """Time the bundles in the folders of ``folder`` that have metrics."""
+def bundle_jobs(folder: Path, only: Sequence[str], device: str, as_found: bool) -> list[Job]:
+    """The bundles in the folders of ``folder`` that have metrics. Raises TcsimError if there is no bundle at all."""
     paths = sorted(folder.glob("*/bundle.json"))
     if not paths:
         raise TcsimError(f"{folder}: no folders with a bundle.json; record some with `python -m gpu_ref record`")
-    for path in paths:
-        if only and path.parent.name not in only:
-            continue
-        forget_memory()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            launch = prepare(str(path.parent), LaunchOptions())
-            recorded = {name: float(metric.value) for name, metric in launch.bundle.metrics.items()}
-            if recorded:
-                with launch.device:
-                    yield _time(path.parent.name, launch.run, recorded, as_found)
+    chosen = [path.parent for path in paths if not only or path.parent.name in only]
+    return [Job(path.name, path, True, device, as_found) for path in chosen if load_bundle(path).metrics]
 
 
-def timed_archive(archive: Path, only: Sequence[str], as_found: bool) -> Iterator[Timed]:
-    """Time the launches of an archive (``launches.json`` and ``ptx/``) that have metrics."""
-    with tempfile.TemporaryDirectory() as unpacked, warnings.catch_warnings():
+@contextlib.contextmanager
+def archive_jobs(archive: Path, only: Sequence[str], device: str, as_found: bool) -> Iterator[list[Job]]:
+    """The launches of an archive that have metrics; they can be timed as long as the context lasts."""
+    with opened(archive) as folder:
+        launches = read(folder)[1]
+        names = [name for name, launch in sorted(launches.items()) if launch.get("metrics") and (not only or name in only)]
+        yield [Job(name, folder, False, device, as_found) for name in names]
+
+
+def timed(jobs: Sequence[Job], processes: int = 1) -> Iterator[Timed]:
+    """Time launches, in their order, ``processes`` at a time (0: as many as there are cores)."""
+    workers = min(processes or os.cpu_count() or 1, len(jobs))
+    if workers <= 1:
+        yield from map(_timed, jobs)
+        return
+    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+        yield from pool.map(_timed, jobs)
+
+
+def _timed(job: Job) -> Timed:
+    with warnings.catch_warnings(), tcsim.Device(job.device):
         warnings.simplefilter("ignore")  # other kernels of a file may be unsupported
-        with tarfile.open(archive) as packed:
-            packed.extractall(unpacked, filter="data")
-        folder = Path(unpacked)
-        launches: dict[str, Any] = json.loads((folder / "launches.json").read_text())["launches"]
-        for name, launch in sorted(launches.items()):
-            if launch.get("metrics") and (not only or name in only):
-                forget_memory()
-                yield _time(name, _runner(folder, launch), launch["metrics"], as_found)
+        if job.bundle:
+            launch = prepare(str(job.folder), LaunchOptions())
+            found = {name: float(metric.value) for name, metric in launch.bundle.metrics.items()}
+            with launch.device:
+                return _time(job.name, launch.run, found, job.as_found)
+        each = read(job.folder)[1][job.name]
+        return _time(job.name, _runner(job.folder, each), recorded(each), job.as_found)
 
 
-def _runner(folder: Path, launch: dict[str, Any]) -> Callable[[], object]:
+def _runner(folder: Path, launch: Launch) -> Callable[[], object]:
     module = tcsim.RawModule(path=folder / "ptx" / launch["ptx"], fmad=launch.get("fmad", True))
     function = module.get_function(launch["entry"])
     shared = function.max_dynamic_shared_size_bytes = launch.get("shared_mem", 0)

@@ -11,7 +11,7 @@ from gpu_ref.correlation.statistics import COMPARED, agreement
 __all__ = ["report", "scatter"]
 
 CYCLES, ACTIVE = "sm__cycles_elapsed.max", "sm__cycles_active.avg"
-_COLOURS = ("#d9534a", "#4a90d9", "#5a9e4b")
+_COLOURS = ("#d9534a", "#4a90d9", "#5a9e4b", "#b07cc6", "#d8a43a")
 
 
 def report(groups: Mapping[str, Sequence[Timed]]) -> Iterator[str]:

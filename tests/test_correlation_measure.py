@@ -1,0 +1,86 @@
+"""``python -m gpu_ref correlate --measure`` on a fake GPU (``tests/fake_gpu``): archives, repeats, launches that trap."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpu_ref.correlation.archives import opened, pack, read, recorded, suite_launches, write
+from gpu_ref.correlation.measure import measure
+from gpu_ref.metrics import REPEATED
+from isa.errors import TcsimError
+
+FAKE = Path(__file__).parent / "fake_gpu"
+ROOT = FAKE.parents[1]
+PTX = ".version 8.0\n.target sm_80\n.address_size 64\n" + "".join(
+    f".visible .entry {name}() {{ ret; }}\n" for name in ("double", "fault")
+)
+TABLE = """
+[{name}]
+ptx = "k.ptx"
+entry = "{entry}"
+grid = [1]
+block = [32]
+[{name}.arguments]
+x = "f32[4]:normal@3"
+y = "out f32[4]"
+n = "i32:4"
+"""
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    suite = tmp_path / "suite.toml"
+    names = {"a": "double", "b": "fault"}
+    suite.write_text("".join(TABLE.format(name=name, entry=entry) for name, entry in names.items()))
+    (tmp_path / "in" / "ptx").mkdir(parents=True)
+    (tmp_path / "in" / "ptx" / "k.ptx").write_text(PTX)
+    write(tmp_path / "in", {}, suite_launches(suite))
+    pack(tmp_path / "in", tmp_path / "suite.tar.xz")
+    return tmp_path / "suite.tar.xz"
+
+
+@pytest.fixture
+def fake_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(FAKE))
+    monkeypatch.setitem(sys.modules, "cupy", None)  # so that what is imported now is forgotten behind the test
+    del sys.modules["cupy"]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE), str(ROOT)]))
+    monkeypatch.setattr("gpu_ref.correlation.measure.find_ncu", lambda: str(FAKE / "ncu"))
+    monkeypatch.setenv("FAKE_NCU_LOG", str(tmp_path / "ncu.log"))
+
+
+def test_every_launch_is_counted_but_the_one_that_traps(fake_gpu: None, archive: Path) -> None:
+    with opened(archive) as folder:
+        found = measure(folder, repeats=3)
+        assert found.done == ["a"] and list(found.failed) == ["b"] and "illegal memory access" in found.failed["b"]
+        provenance, launches = read(folder)
+    assert provenance["gpu"] == "NVIDIA H200" and provenance["ncu"] == "2025.3.1.0"
+    assert launches["a"]["metrics"]["sm__cycles_elapsed.max"] == 1_003_112
+    assert launches["a"]["repeats"]["sm__cycles_elapsed.max"] == [1_003_112] * 4  # the first run's among them
+    assert set(launches["a"]["repeats"]) <= set(REPEATED) and "metrics" not in launches["b"]
+
+
+def test_more_runs_of_some_launches_leave_the_rest_alone(fake_gpu: None, archive: Path) -> None:
+    with opened(archive) as folder:
+        measure(folder, names=["a"], repeats=2, full=False)
+        provenance, launches = read(folder)
+        assert launches["a"]["repeats"]["sm__cycles_elapsed.max"] == [1_003_112] * 2 and "repeats" not in launches["b"]
+        assert provenance["more"]["gpu"] == "NVIDIA H200"
+        assert measure(folder, seconds=1e-9).failed.keys() == launches.keys()
+        with pytest.raises(TcsimError, match="no launch x in this archive; it has a, b"):
+            measure(folder, names=["x"])
+
+
+def test_what_was_counted_several_times_is_compared_by_its_median() -> None:
+    launch = {"metrics": {"one": 1, "two": 9}, "repeats": {"two": [9, 2, 4]}}
+    assert recorded(launch) == {"one": 1, "two": 4}
+    assert recorded({}) == {}
+
+
+def test_the_same_contents_pack_to_the_same_bytes(archive: Path, tmp_path: Path) -> None:
+    pack(tmp_path / "in", tmp_path / "again.tar.xz")
+    assert (tmp_path / "again.tar.xz").read_bytes() == archive.read_bytes()
