@@ -195,10 +195,12 @@ def test_far_lines_are_copied_to_the_near_partition_until_someone_stores() -> No
 def test_reads_of_neighbouring_sms_are_merged_while_the_line_is_under_way() -> None:
     h = cold(merging=4)
     first = read(h, 7, 15, 0, 0)
-    assert read(h, 7, 3, 100, 1) == first - 100 and h.totals[READ_SECTORS] == 4
+    assert read(h, 7, 15, 100, 1) == first - 100 and h.totals[READ_SECTORS] == 4
     read(h, 7, 15, 100, 4)  # of another group
     assert h.totals[READ_SECTORS] == 8
-    read(h, 7, 15, 100_000, 1)  # it has arrived long ago
+    read(h, 7, 3, 100, 1)  # other sectors
+    assert h.totals[READ_SECTORS] == 10
+    read(h, 7, 3, 100_000, 1)  # it has arrived long ago
     assert h.totals[READ_SECTORS] == 12
 
 

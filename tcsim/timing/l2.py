@@ -123,7 +123,8 @@ def _keep(m, partition, line, valid, dirty, there, ticks):
 @compiled
 def l2_read(m, sm, line, mask, now, start):
     """An SM asks for the sectors ``mask`` of a line: an instruction that issued in cycle ``now`` sends it in cycle ``start``.
-    Returns the cycle in which they are there, without the L1's latency."""
+    Returns the cycle in which they are there, without the L1's latency. It is put together with a request for the very same
+    sectors that is under way for a neighbour (on an H200 those for part of them are not)."""
     count = count4(mask)
     served = max(
         serve(row(m, PORTS, sm), REQUEST, start * TICKS, TICKS),
@@ -133,7 +134,7 @@ def l2_read(m, sm, line, mask, now, start):
         return _fetch(m, sm, line, mask, now, served)
     merge = row(m, MERGES, sm // row(m, COSTS, 0)[GROUP_SMS] * MERGE_SLOTS + ((line ^ line >> 10) & (MERGE_SLOTS - 1)))
     under_way = merge[0] == line and merge[2] > now
-    if under_way and mask & ~merge[1] == 0 and merge[3] < row(m, COSTS, 0)[GROUP_REQUESTS]:
+    if under_way and mask == merge[1] and merge[3] < row(m, COSTS, 0)[GROUP_REQUESTS]:
         merge[3] += 1
         return max(merge[2], -(-served // TICKS))
     there = _fetch(m, sm, line, mask, now, served)
