@@ -169,17 +169,20 @@ def test_copies_are_waited_for_by_group() -> None:
     body = f"""{SHARED}
         mov.u32 %r1, box; shl.b32 %r3, lane, 4; add.u32 %r2, %r1, %r3; cvt.u64.u32 %rd1, %r3; add.s64 %rd2, pin, %rd1;
         cp.async.cg.shared.global [%r2], [%rd2], 16;
+        and.b32 %r4, lane, 16; cp.async.cg.shared.global [%r2], [%rd2], 16, %r4;
+        setp.lt.u32 %p1, lane, 30; cp.async.cg.shared.global [%r2], [%rd2], 16, %p1;
         cp.async.commit_group;
         cp.async.wait_all;
         min.u32 result, lane, 7;
     """
     timed = Timed(body, data=np.zeros(512, np.uint32))
-    (copied,) = timed.cycles("cp.async.cg")
+    assert [len(sectors) for *_, sectors, wavefronts, _ in timed.log.accesses if wavefronts == 4] == [16, 8, 1]
+    copied = timed.cycles("cp.async.cg")[-1]
     (waited,) = timed.cycles("cp.async.wait_all")
     ready = next(ready for _, _, pc, _, wavefronts, ready in timed.log.accesses if wavefronts == 4)
     assert waited == ready > copied + L2_HIT + CHIP.l1.copy_latency
     assert timed.profile.stalls["long_scoreboard"] >= waited - copied - 10
-    assert timed.profile.metrics["smsp__inst_executed_op_ldgsts.sum"] == 1
+    assert timed.profile.metrics["smsp__inst_executed_op_ldgsts.sum"] == 3
 
 
 def test_a_fence_waits_for_stores_and_an_atomic_goes_to_the_l2() -> None:

@@ -13,6 +13,7 @@ from isa.kernels.planes import PLANE_BYTES
 from isa.kernels.wrap import KernelSpec, operand_slots
 from isa.lower.allocate import Allocation, allocate
 from isa.lower.cfg import build_blocks, reconvergence_points
+from isa.lower.copies import BYTES, CLEAR, CopyAccess
 from isa.lower.ir import Arg, Const, Instr, Kernel, MemoryArg, Special, SymbolRef, VReg
 from isa.lower.link import link
 from isa.lower.specials import special_planes
@@ -316,7 +317,11 @@ class _Writer:
         space = SPACES[str(params.get("space", ""))]
         size, rows = self._extent(instr)
         if entry.memory == "copy":
-            return MemoryAccess("copy", space, size, places[1][0], places[1][1], places[0][0], places[0][1])
+            names = {o.name for o in instr.form.operands}
+            reads, how = ("given", BYTES) if "given" in names else ("ignored", CLEAR)
+            reading = self._slot(instr, reads) if reads in names else -1
+            (target, target_planes), (source, planes) = places
+            return CopyAccess("copy", space, size, source, planes, target, target_planes, reading=reading, how=how)
         tile = self._tile(instr) if entry.memory in ("tile_load", "tile_store") else None
         return MemoryAccess(entry.memory, space, size, places[0][0], places[0][1], rows=rows, tile=tile)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from isa.lower.copies import CLEAR, SET, CopyAccess
 from isa.machine import SPACES
 from isa.program import MemoryAccess
 from isa.sass.placed import Placed
@@ -18,19 +19,21 @@ def memory_access(item: Placed, readings: list[tuple[str, ...]], planes: list[in
     if not entry.memory:
         return None
     size = entry.width(item.form.params) if entry.width is not None else 4
-    places, position = [], 0
+    places, position, predicate, how = [], 0, -1, SET
     for spec, width, reading in zip(item.form.operands, planes, readings, strict=True):
         if spec.is_address:
             places.append((position, width, reading))
             position += 2 + ("uniform" in reading)
         else:
+            if spec.type.kind == "p":
+                predicate, how = position, CLEAR if "not" in reading else SET
             position += spec.count
     space = SPACES[entry.state]
     at, width, reading = places[0]
     if entry.memory == "copy":
         (target, target_planes, _), (at, width, reading) = places
-        access = MemoryAccess("copy", space, size, at, width, target, target_planes)
-        return replace(access, scale=_scale(reading), uniform="uniform" in reading)
+        copy = CopyAccess("copy", space, size, at, width, target, target_planes, reading=predicate, how=how)
+        return replace(copy, scale=_scale(reading), uniform="uniform" in reading)
     rows = 8 * size // 4 if entry.memory.startswith("matrix") else 32
     size = 16 if entry.memory.startswith("matrix") else size
     access = MemoryAccess(entry.memory, space, size, at, width, rows=rows)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from isa.arith.stack import stack_array
 from isa.compiled import compiled
 from isa.kernels.planes import as_i32, as_u32, load_i64
+from isa.lower.copies import BYTES, CLEAR, CopyAccess
 from isa.machine import (
     GENERIC,
     GLOBAL,
@@ -35,9 +36,10 @@ BANKS = 32
 MAX_WORDS = 8 * 67
 """Payload words that one instruction can need: a tile of eight registers, each touching up to two sectors a lane."""
 
-# Columns of the access table. TILE: row of the tile table, or -1. SCALE, UNIFORM: as of MemoryAccess. WHAT: see below.
-SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE, SCALE, UNIFORM, WHAT = range(12)
-COLUMNS = 12
+# Columns of the access table. TILE: row of the tile table, or -1. SCALE, UNIFORM: as of MemoryAccess. WHAT: see below. READING,
+# HOW: as of CopyAccess.
+SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE, SCALE, UNIFORM, WHAT, READING, HOW = range(14)
+COLUMNS = 14
 
 LOAD, STORE, ATOMIC, MATRIX = range(4)
 """What an access does, as far as its wavefronts differ."""
@@ -68,7 +70,9 @@ def access_table(program: Program) -> NDArray[np.int32]:
             access.rows,
             program.code[pc, OPERANDS],
         )
-        table[pc, SCALE:] = access.scale, access.uniform, _what(access.kind)
+        table[pc, SCALE:READING] = access.scale, access.uniform, _what(access.kind)
+        if isinstance(access, CopyAccess):
+            table[pc, READING:] = access.reading, access.how
         if access.kind.startswith("async_"):  # of the address's two words, the first
             table[pc, SPACE], table[pc, PLANES] = SHARED, 1
         if access.tile is not None:
@@ -125,6 +129,8 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
     if row[TILE] < 0:
         lanes = executing if row[ROWS] >= 32 else executing & np.uint32((np.int64(1) << row[ROWS]) - 1)
         what = np.int64(row[WHAT]) if row[SECOND] < 0 else np.int64(LOAD)
+        if row[READING] >= 0:
+            lanes = lanes & _reading(row[HOW], as_u32(base + operands[row[READING]]))
         return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), what, ctx)
     tile = tiles[row[TILE]]
     stride = tile[T_STRIDE]
@@ -141,6 +147,18 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
 
 
 @compiled
+@compiled
+def _reading(how, place):
+    """The lanes of a copy that read what it is from."""
+    if how != BYTES:
+        return ~place[0] if how == CLEAR else place[0]
+    lanes = np.uint32(0)
+    for lane in range(32):
+        if place[lane]:
+            lanes |= np.uint32(1) << np.uint32(lane)
+    return lanes
+
+
 def _tile_offset(tile, index, stride):
     """Bytes from the start of a tile to an element."""
     r = c = 0
