@@ -195,6 +195,8 @@ def test_a_fence_waits_for_stores_and_an_atomic_goes_to_the_l2() -> None:
     assert timed.cycles("min")[0] - timed.cycles("atom")[0] >= L2_HIT
     assert timed.buffer[0] == 32
     assert timed.profile.metrics["lts__t_sectors_srcunit_tex_lookup_hit.sum"] >= 1
+    # As an H200 counts (probe atoms_add): a sector for each lane on the busiest word of a sector.
+    assert timed.profile.metrics["lts__t_sectors_srcunit_tex.sum"] == 32 + 4
 
 
 def test_local_memory_is_interleaved_and_counted_apart() -> None:

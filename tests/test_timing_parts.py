@@ -239,7 +239,7 @@ def test_l1_sectors_are_valid_one_by_one_and_stores_do_not_fill() -> None:
         store_part(h.address, NEAR, 0, 1, 1, 4, words.ctypes.data, 0, 30_000 + 10_000 * n)
         assert int(h.events[1, L1_HITS]) - before == hits
     assert load_hits(h, [80], 50_000) == 0
-    words = np.array([1, 1, 40], np.int64)
+    words = np.array([1, 1, 40, 1], np.int64)
     atomic_part(h.address, NEAR, 0, 2, 1, 10, words.ctypes.data, 0, 60_000)
     assert load_hits(h, [40], 70_000) == 0
 

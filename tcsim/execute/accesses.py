@@ -115,8 +115,9 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
 
     For shared memory [wavefronts, -1], or of another CTA of the cluster [wavefronts, -2 - its SM]; for device memory [sectors,
     detail, sector address / 32, ...], where the detail is of a load the wavefronts it takes if it hits the L1, of a store
-    whether it leaves bytes of its sectors alone (1) or not (0), of an atomic the most lanes on one word. A copy has both parts,
-    shared first. A tile has one part per register.
+    whether it leaves bytes of its sectors alone (1) or not (0), of an atomic the most lanes on one word; behind the sectors of
+    an atomic stands for each of them the most lanes on one of its words. A copy has both parts, shared first. A tile has one
+    part per register.
     """
     addresses = stack_array(32, np.int64)
     operands = as_i32(pool + row[ROW_AT])
@@ -128,9 +129,9 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
         _complete(addresses, row, operands, base)
     if row[TILE] < 0:
         lanes = executing if row[ROWS] >= 32 else executing & np.uint32((np.int64(1) << row[ROWS]) - 1)
-        what = np.int64(row[WHAT]) if row[SECOND] < 0 else np.int64(LOAD)
         if row[READING] >= 0:
             lanes = lanes & _reading(row[HOW], as_u32(base + operands[row[READING]]))
+        what = np.int64(row[WHAT]) if row[SECOND] < 0 else np.int64(LOAD)
         return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), what, ctx)
     tile = tiles[row[TILE]]
     stride = tile[T_STRIDE]
@@ -147,7 +148,6 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
 
 
 @compiled
-@compiled
 def _reading(how, place):
     """The lanes of a copy that read what it is from."""
     if how != BYTES:
@@ -159,6 +159,7 @@ def _reading(how, place):
     return lanes
 
 
+@compiled
 def _tile_offset(tile, index, stride):
     """Bytes from the start of a tile to an element."""
     r = c = 0
@@ -229,7 +230,7 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
     rows = max(np.int64(1), size // 4) if space == LOCAL else np.int64(1)
     end = _sectors(words, start, addresses, lanes, size // rows, rows)
     if what == ATOMIC:
-        words[start + 1] = _busiest_word(addresses, lanes)
+        words[start + 1], end = _busiest_words(words, start, addresses, lanes)
     elif what == LOAD:
         words[start + 1] = rows * load_wavefronts(addresses, lanes, size // rows)
     else:
@@ -319,8 +320,12 @@ def _busiest_bank(addresses, lanes):
 
 
 @compiled
-def _busiest_word(addresses, lanes):
-    """The most lanes on one word."""
+def _busiest_words(words, start, addresses, lanes):
+    """The most lanes on one word; appends for each sector of the part at ``start`` the most on one of its words, and returns
+    where these end, too."""
+    count = words[start]
+    for index in range(count):
+        words[start + 2 + count + index] = 0
     most = 0
     for lane in range(32):
         if (lanes >> np.uint32(lane)) & np.uint32(1):
@@ -329,7 +334,11 @@ def _busiest_word(addresses, lanes):
                 if (lanes >> np.uint32(other)) & np.uint32(1) and addresses[other] >> 2 == addresses[lane] >> 2:
                     same += 1
             most = max(most, same)
-    return most
+            for index in range(count):
+                if words[start + 2 + index] == addresses[lane] >> SECTOR_BITS:
+                    place = start + 2 + count + index
+                    words[place] = max(words[place], same)
+    return most, start + 2 + 2 * count
 
 
 @compiled

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from isa.compiled import compiled
 from isa.program import KIND, Kind, Program
 from tcsim.errors import KernelFault
-from tcsim.execute.accesses import SECOND, SPACE
+from tcsim.execute.accesses import ATOMIC, SECOND, SPACE, WHAT
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.recorder import Recorder, new_recorder
@@ -106,7 +106,7 @@ def _lines(pcs, payload, words, used, accesses, signals, lines):
                     continue
                 for place in range(at + 2, at + 2 + sectors):
                     count = _note(lines, count, words[warp, place] >> _SECTORS_BITS)
-                at += 2 + sectors
+                at = end if accesses[pc, WHAT] == ATOMIC else at + 2 + sectors
     return count
 
 

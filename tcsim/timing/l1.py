@@ -126,13 +126,20 @@ def l1_store(m, sm, words, first, end, partial, now, start):
 
 @compiled
 def l1_atomic(m, sm, words, first, end, lanes, lane_ticks, now, start):
-    """Atomics on sectors, done at the L2; returns the cycle in which all results are back. The L1 forgets the sectors."""
+    """Atomics on sectors, done at the L2; behind ``end`` stands for each sector the most lanes on one of its words, and
+    ``lanes`` is the most of all. Returns the cycle in which all results are back. The L1 forgets the sectors."""
     ready = start + row(m, COSTS, 0)[L1_LATENCY]
     index = first
     while index < end:
+        before = index
         line, mask, index = _next_line(words, index, end)
+        requests = sectors = 0
+        for passes in range(before + end - first, index + end - first):
+            requests = max(requests, words[passes])
+            sectors += words[passes]
         slot = find(m, L1, sm, line)
         if slot >= 0:
             row(m, L1_VALID, sm)[slot] &= ~mask
-        ready = max(ready, l2_atomic(m, sm, line, mask, lanes, lane_ticks, now, start) + row(m, COSTS, 0)[L1_LATENCY])
+        done = l2_atomic(m, sm, line, mask, requests, sectors, lanes, lane_ticks, now, start)
+        ready = max(ready, done + row(m, COSTS, 0)[L1_LATENCY])
     return ready

@@ -25,6 +25,7 @@ from tcsim.timing.hierarchy import (
     DOWN,
     DRAM_FAR,
     DRAM_NEAR,
+    FABRIC_ATOMICS,
     FABRIC_HITS,
     FABRIC_REQUESTS,
     FABRIC_SECTORS,
@@ -220,15 +221,16 @@ def l2_write(m, sm, line, mask, partial, now, start):
 
 
 @compiled
-def l2_atomic(m, sm, line, mask, lanes, lane_ticks, now, start):
+def l2_atomic(m, sm, line, mask, requests, sectors, lanes, lane_ticks, now, start):
     """Atomics on sectors of a line, executed at its home slice. That goes over the sectors once for each of ``lanes`` on the
-    busiest word, and spends at least ``lane_ticks`` on each. Returns the cycle in which the results are back, without the L1's
-    latency."""
+    busiest word, and spends at least ``lane_ticks`` on each. Nsight Compute counts ``requests``, the most lanes on one word of
+    the line, and ``sectors``, the sum over its sectors of the most lanes on one of their words (exact on an H200). Returns the
+    cycle in which the results are back, without the L1's latency."""
     ticks = now * TICKS
     home = _home(m, line)
     count = count4(mask)
-    row(m, TOTALS, 0)[L2_REQUESTS] += 1
-    row(m, TOTALS, 0)[ATOMIC_SECTORS] += count
+    row(m, TOTALS, 0)[L2_REQUESTS] += requests
+    row(m, TOTALS, 0)[ATOMIC_SECTORS] += sectors
     service = max(row(m, COSTS, 0)[LEAST_STORE_T], lanes * max(count * row(m, COSTS, 0)[ATOMIC_T], lane_ticks))
     served = max(serve(row(m, PORTS, sm), UP, start * TICKS, count * TICKS), _slice(m, home, line, ticks, service))
     row(m, PORTS, sm)[UP] = served  # it waits in the SM until the slice takes it
@@ -236,6 +238,8 @@ def l2_atomic(m, sm, line, mask, lanes, lane_ticks, now, start):
     latency = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     if home != near_partition(m, sm):
         latency += row(m, COSTS, 0)[L2_FAR]
+        row(m, TOTALS, 0)[FABRIC_ATOMICS] += sectors
+        row(m, TOTALS, 0)[FABRIC_REQUESTS] += requests
     slot = find(m, L2, home, line)
     tag = row(m, L2_STATE, home)[slot] if slot >= 0 else 0
     there = row(m, L2_THERE, home)[slot] if slot >= 0 else 0

@@ -157,8 +157,8 @@ def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
 @compiled
 def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
     """An atomic: on shared memory in place, on global memory at the L2, where it takes ``lane_ticks`` for each lane on the
-    busiest word. Returns (start, cycle in which its data has left the SM, cycle in which its result is there, whether it was in
-    shared memory, next part)."""
+    busiest word, and counts as a sector for each lane on the busiest word of a sector. Returns (start, cycle in which its data
+    has left the SM, cycle in which its result is there, whether it was in shared memory, next part)."""
     words = as_i64(words)
     count = words[at]
     if words[at + 1] < -1:
@@ -173,8 +173,11 @@ def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
     done = l1_atomic(m, sm, words, first, first + count, words[at + 1], lane_ticks, now, start)
     left = row(m, PORTS, sm)[UP] // TICKS
     _wait_for_room(m, sm, left)
-    _count_device(m, pc, count, 0)
-    return start, left, done, False, first + count
+    passes = 0
+    for index in range(first + count, first + 2 * count):
+        passes += words[index]
+    _count_device(m, pc, passes, 0)
+    return start, left, done, False, first + 2 * count
 
 
 @compiled

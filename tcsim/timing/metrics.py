@@ -17,6 +17,7 @@ from tcsim.timing.hierarchy import (
     CONFLICTS,
     DRAM_READ,
     DRAM_WRITTEN,
+    FABRIC_ATOMICS,
     FABRIC_HITS,
     FABRIC_REQUESTS,
     FABRIC_SECTORS,
@@ -259,7 +260,7 @@ class _Metrics:
     def l2_and_dram(self) -> Iterator[tuple[str, Number]]:
         totals = self.run.memories.totals.tolist()
         read, written, atomics = (totals[n] for n in (READ_SECTORS, WRITE_SECTORS, ATOMIC_SECTORS))
-        fabric = totals[FABRIC_SECTORS] + totals[FABRIC_WRITES]
+        fabric = totals[FABRIC_SECTORS] + totals[FABRIC_WRITES] + totals[FABRIC_ATOMICS]
         sectors = read + written + atomics
         launch = self.timing.chip.launch
         yield "lts__t_requests.sum", totals[L2_REQUESTS] + totals[FABRIC_REQUESTS] + launch.l2_sectors
@@ -270,7 +271,8 @@ class _Metrics:
         hits = totals[READ_HITS] + written + atomics
         yield "lts__t_sectors_srcunit_tex_lookup_hit.sum", hits
         yield "lts__t_sectors_srcunit_ltcfabric.sum", fabric + launch.fabric_sectors
-        yield "lts__t_sector_hit_rate.pct", _percent(hits + totals[FABRIC_HITS] + totals[FABRIC_WRITES], sectors + fabric)
+        found = hits + totals[FABRIC_HITS] + totals[FABRIC_WRITES] + totals[FABRIC_ATOMICS]
+        yield "lts__t_sector_hit_rate.pct", _percent(found, sectors + fabric)
         yield "lts__d_sectors_fill_device.sum", totals[FILLS]
         fetched = totals[DRAM_READ] + launch.dram_bytes + self._code_bytes()
         yield "dram__bytes_read.sum", fetched

@@ -80,7 +80,7 @@ def _line(m, sm, payload, peers, line, mask, partial, ticks, now):
         left, _ = l2_write(m, sm, line, mask, partial, now, start)
         return left, ticks + count4(mask) * TICKS
     if payload[0] == ADD:
-        l2_atomic(m, sm, line, mask, 1, 0, now, start)
+        l2_atomic(m, sm, line, mask, 1, count4(mask), 1, 0, now, start)
         return start, ticks + count4(mask) * TICKS
     there = l2_read(m, sm, line, mask, now, start)
     for rank in range(16):
