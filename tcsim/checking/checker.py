@@ -17,8 +17,8 @@ from tcsim.checking.divergence import passed_by
 from tcsim.checking.findings import Narrator
 from tcsim.checking.hooked import HookedProgram, hooked_program
 from tcsim.checking.layout import DIVERGENT_BARRIER, F_KIND, F_OTHER_PC, F_PC
-from tcsim.checking.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_PLACE, N_WORST
-from tcsim.checking.provenance import check_fragments
+from tcsim.checking.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_FIRST, N_PLACE, N_WORST
+from tcsim.checking.provenance import check_fragments, matrix_instructions
 from tcsim.checking.report import CheckReport, merged
 from tcsim.checking.running import Running, check_machine_code
 from tcsim.checking.slot import CheckedCluster, CheckedSlot, Order
@@ -44,9 +44,9 @@ class Checker:
     ``report``: a :class:`~tcsim.checking.report.CheckReport`, which grows. ``seed``: run CTAs and warps in a random order made
     from it, to show what depends on the order; None: the executor's own. ``numerics``: also watch the accumulators of matrix
     instructions for overflow and cancellation. ``fragments``: also follow elements from memory to the first matrix
-    instructions of one warp, to find registers exchanged or used twice (:mod:`tcsim.checking.provenance`). A launch that faults
-    or deadlocks is a hazard, too, and ends there; nothing is raised. Of machine code, only what stops it is found, and results
-    that depend on unwritten memory; a note says so. Checkers nest; the innermost one checks a launch.
+    instructions of a few warps, to find registers exchanged or used twice (:mod:`tcsim.checking.provenance`). A launch that
+    faults or deadlocks is a hazard, too, and ends there; nothing is raised. Of machine code, only what stops it is found, and
+    results that depend on unwritten memory; a note says so. Checkers nest; the innermost one checks a launch.
     """
 
     def __init__(self, *, seed: int | None = None, numerics: bool = True, fragments: bool = False) -> None:
@@ -101,7 +101,8 @@ class Checker:
                 hazards = [hazard for hazard in hazards if hazard.kind != "UNINITIALISED"]
                 report.notes += [f"{hazard.text()}\n  (no result depends on it)" for hazard in unwritten]
         if self.fragments and before is not None and not stopped:
-            hazards += check_fragments(launch, geometry, parameters, before)
+            warps = _multiplying(launch, geometry, grid, order)
+            hazards += merged(check_fragments(launch, geometry, parameters, before, warps))
         report.hazards += hazards
         report.notes += _notes(grid, narrator)
         return executed
@@ -110,6 +111,13 @@ class Checker:
 def _is_divergent(row: NDArray[np.int64], hooked: HookedProgram) -> bool:
     place = hooked.origin[int(row[F_OTHER_PC])]
     return hooked.kernel is None or passed_by(hooked.kernel, int(row[F_PC]), place)
+
+
+def _multiplying(launch: Launch, geometry: Geometry, grid: GridTables, order: Order) -> list[tuple[int, int]]:
+    """(number of the CTA, warp) of the first to execute each matrix instruction."""
+    first = [int(grid.numerics[pc, N_FIRST]) - 1 for pc in matrix_instructions(launch.loaded.program)]
+    agents = [divmod(agent, geometry.warps) for agent in dict.fromkeys(first) if agent >= 0]
+    return [(cta, order.warps[row]) for cta, row in agents]
 
 
 def _notes(grid: GridTables, narrator: Narrator) -> list[str]:

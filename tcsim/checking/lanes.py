@@ -12,6 +12,7 @@ from tcsim.checking.clocks import report
 from tcsim.checking.layout import (
     CHECKER,
     G_META,
+    G_NUMERICS,
     G_POOL,
     INACTIVE_SOURCE,
     JUST_SET,
@@ -33,6 +34,7 @@ from tcsim.checking.layout import (
     T_WRITTEN,
     UNSET_REGISTER,
 )
+from tcsim.checking.numerics import N_FIRST, NUMERIC_WORDS
 
 __all__ = [
     "SHUFFLE_MODES",
@@ -116,10 +118,13 @@ def shuffle_after(base, lanes, place, ctx):
 
 def whole_warp_before(base, lanes, place, ctx):
     """``mma``, ``ldmatrix`` and their kind need all 32 lanes."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    w = load_i64(ctx + 8 * WARP)
+    me = t[T_CTA] * t[T_WARPS] + w
+    numbers = as_i64(as_i64(t[T_GRID])[G_NUMERICS] + 8 * NUMERIC_WORDS * np.int64(as_i32(place)[0]))
+    if numbers[N_FIRST] == 0:
+        numbers[N_FIRST] = me + 1
     if lanes != _FULL:
-        t = as_i64(load_i64(ctx + 8 * CHECKER))
-        w = load_i64(ctx + 8 * WARP)
-        me = t[T_CTA] * t[T_WARPS] + w
         live = as_u32(t[T_LIVE])[w]
         report(t, PARTIAL_WARP, 0, 0, 0, 0, np.int64(as_i32(place)[0]), me, lanes, -1, me, ~lanes, np.int64(live))
     return np.int32(0)

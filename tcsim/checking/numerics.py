@@ -40,10 +40,10 @@ __all__ = ["LOST", "NUMERIC_WORDS", "matrix_after", "matrix_before"]
 LOST = 12
 """Bits: half of the 24 of an f32 accumulator."""
 
-N_ELEMENTS, N_CANCELLED, N_WORST, N_PLACE = range(4)
-NUMERIC_WORDS = 4
+N_ELEMENTS, N_CANCELLED, N_WORST, N_PLACE, N_FIRST = range(5)
+NUMERIC_WORDS = 5
 """Per instruction: elements with a finite, nonzero accumulator; how many of them lost LOST bits or more; the most bits lost
-and where (agent << 16 | register << 8 | half << 5 | lane)."""
+and where (agent << 16 | register << 8 | half << 5 | lane); 1 + the first agent that executed it."""
 
 KEPT = 33
 """Registers kept of a warp: 32 of C, and one that says whether A or B hold anything infinite or NaN."""
