@@ -172,9 +172,9 @@ def test_local_memory_belongs_to_its_thread() -> None:
     np.testing.assert_array_equal(got, np.arange(96))
 
 
-def test_highest_lane_wins_a_store_to_one_place() -> None:
+def test_lowest_lane_wins_a_store_to_one_place() -> None:
     run("st.global.u32 [pin], lane;", data=np.zeros(2, np.uint32))
-    assert run.buffer[0] == 31
+    assert run.buffer[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from isa.arith.lane import lane
+from isa.instructions.memory import store_turn
 from isa.kernels.planes import load_u8, load_u32, store_u8, store_u32
 from isa.machine import BAD_OPERAND, GLOBAL, SHARED, fault, locate
 from isa.spec import instruction, optional
@@ -57,11 +58,22 @@ def _copy(ctx, dst, src, size, given, widest, number):
     return np.int32(0)
 
 
+@lane
+def copy_turn(turn, past_l1):
+    """The lane that takes a turn (0 to 31) in copying; where lanes copy to one place, the last to come stays.
+
+    Copies that leave out the L1 (``.cg``) write as stores of 16 bytes do (:func:`isa.instructions.memory.store_turn`); with
+    ``.ca``, 16 bytes included, the highest lane stays. Measured on an H200 (``traces/vectors/lane_order.npz``).
+    """
+    return store_turn(turn, 16) if past_l1 else turn
+
+
 @instruction("cp.async.{cop}.{shared}.global{prefetch} [dst:b8], [src:b8], size:b32", **_COMMON)
 @instruction(_HINTED + "size:b32, policy:b64", **_COMMON, **_HINT)
 def cp_async(dst, src, size, mask, ctx, *, cop):
     """Copy 4, 8 or 16 bytes per lane (``.cg``: 16 only)."""
-    for number in range(32):
+    for turn in range(32):
+        number = copy_turn(turn, cop == "cg")
         if (mask >> np.uint32(number)) & np.uint32(1):
             count = np.int64(size[number])
             status = _copy(ctx, dst[number], src[number], count, count, cop == "cg", number)
@@ -74,7 +86,8 @@ def cp_async(dst, src, size, mask, ctx, *, cop):
 @instruction(_HINTED + "size:b32, given:b32, policy:b64", **_COMMON, **_HINT)
 def cp_async_zfill(dst, src, size, given, mask, ctx, *, cop):
     """Copy ``given`` bytes and fill the rest of ``size`` with zeros; nothing is read where ``given`` is 0."""
-    for number in range(32):
+    for turn in range(32):
+        number = copy_turn(turn, cop == "cg")
         if (mask >> np.uint32(number)) & np.uint32(1):
             count = np.int64(size[number])
             status = _copy(ctx, dst[number], src[number], count, np.int64(given[number]), cop == "cg", number)
@@ -87,7 +100,8 @@ def cp_async_zfill(dst, src, size, given, mask, ctx, *, cop):
 @instruction(_HINTED + "size:b32, ignored:pred, policy:b64", **_COMMON, **_HINT)
 def cp_async_ignore(dst, src, size, ignored, mask, ctx, *, cop):
     """Copy, or fill with zeros where the predicate says to ignore the source."""
-    for number in range(32):
+    for turn in range(32):
+        number = copy_turn(turn, cop == "cg")
         if (mask >> np.uint32(number)) & np.uint32(1):
             count = np.int64(size[number])
             given = np.int64(0) if (ignored >> np.uint32(number)) & np.uint32(1) else count

@@ -1,8 +1,8 @@
 """Atomic operations on memory: atom and red (PTX ISA 9.7.13.3 and 9.7.13.4).
 
-Lanes take their turns in ascending order. Hardware's order is not defined, so a result that depends on it (a float sum over
-several threads, which value ``exch`` leaves) need not agree with a particular run on a GPU; integer sums, minima and bit
-operations do.
+Lanes take their turns in ascending order, as those of one warp do on an H200 (``traces/vectors/lane_order.npz``). The order of
+warps is not defined, so a result that depends on it (a float sum over several warps, which value ``exch`` leaves) need not
+agree with a particular run on a GPU; integer sums, minima and bit operations do.
 """
 
 from __future__ import annotations

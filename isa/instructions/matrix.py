@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from isa.instructions.memory import lowest_fault, store_turn
 from isa.instructions.warp import has
 from isa.kernels.planes import load_u32, store_u32
 from isa.machine import BAD_OPERAND, GLOBAL, SPACES, fault, locate
@@ -82,15 +83,20 @@ _TILES = {"x1": 1, "x2": 2, "x4": 4}
     space=optional(*_SHARED),
 )
 def stmatrix(a, b, mask, ctx, *, num, trans, space):
-    """Store 8x8 tiles of 16-bit elements to shared memory: the inverse of ``ldmatrix``."""
+    """Store 8x8 tiles of 16-bit elements to shared memory: the inverse of ``ldmatrix``.
+
+    Rows that collide do so as `store_turn` says: a later tile overwrites an earlier one, within a tile the first row stays.
+    """
+    for source in range(8 * _TILES[num]):
+        if not has(mask, source):
+            return fault(ctx, BAD_OPERAND, source, SPACES[space], 0, 16)
     for tile in range(_TILES[num]):
-        for row in range(8):
-            source = 8 * tile + row
-            if not has(mask, source):
-                return fault(ctx, BAD_OPERAND, source, SPACES[space], 0, 16)
+        for turn in range(8):
+            source = store_turn(8 * tile + turn, 16)
+            row = source & 7
             host = locate(ctx, SPACES[space], a[source], 16, source)
             if host == 0:
-                return 1
+                return lowest_fault(ctx, SPACES[space], a, 16, mask & np.uint32((1 << (8 * _TILES[num])) - 1))
             for part in range(4):
                 if trans:
                     shift = np.uint32(16 * (row & 1))

@@ -11,7 +11,8 @@ import numpy as np
 
 from isa.arith.lane import lane
 from isa.instructions.async_copy import _copy as copy_lane
-from isa.instructions.memory import read, write
+from isa.instructions.async_copy import copy_turn
+from isa.instructions.memory import lowest_fault, read, store_turn, write
 from isa.instructions.warp import has
 from isa.kernels.planes import load_i64, load_u32, store_u32
 from isa.machine import (
@@ -116,12 +117,13 @@ def _store(template, state, **slots):
 @_store("STL{evict}{size}", "local", evict=_HINTS["evict"])
 @_store("STS{size}", "shared")
 def store(a, b, mask, ctx, *, size, space):
-    """Store one register or several per lane. Where lanes write the same bytes, the highest lane's value stays."""
-    for number in range(32):
+    """Store one register or several per lane. Where lanes write the same bytes, `store_turn` says whose value stays."""
+    for turn in range(32):
+        number = store_turn(turn, SIZES[size])
         if (mask >> np.uint32(number)) & np.uint32(1):
             host = locate(ctx, space, a[number], SIZES[size], number)
             if host == 0:
-                return 1
+                return lowest_fault(ctx, space, a, SIZES[size], mask)
             for index in range(COUNT[size]):
                 write(host + 4 * index, np.uint64(b[index, number]), STEP[size])
     return 0
@@ -164,13 +166,14 @@ def _copy(operands):
 
 
 @_copy("[dst:b8], [src:b8], e:pred?")
-def ldgsts(dst, src, e, mask, ctx, *, size, zfill):
+def ldgsts(dst, src, e, mask, ctx, *, bypass, size, zfill):
     """Copy from global to shared memory. Where ``e`` is false nothing is read, and zeros are written.
 
     With ``.ZFILL`` the low bits of the global address, which would be zero, say how many bytes at the end are zeros instead.
     """
     width = np.int64(SIZES[size])
-    for number in range(32):
+    for turn in range(32):
+        number = copy_turn(turn, bypass)
         if has(mask, number):
             given = width if has(e, number) else np.int64(0)
             source = src[number]
@@ -248,15 +251,17 @@ def ldsm(d, a, mask, ctx, *, kind, num):
 
 @_matrix("STSM.16.{kind}{num} [a], b:u32*2", "matrix_store", "b")
 def stsm(a, b, mask, ctx, *, kind, num):
-    """Store 8x8 tiles of 16-bit elements: the inverse of LDSM."""
+    """Store 8x8 tiles of 16-bit elements: the inverse of LDSM. Rows that collide do so as `store_turn` says."""
+    for source in range(8 * TILES[num]):
+        if not has(mask, source):
+            return fault(ctx, BAD_OPERAND, source, SHARED, 0, 16)
     for tile in range(TILES[num]):
-        for row in range(8):
-            source = 8 * tile + row
-            if not has(mask, source):
-                return fault(ctx, BAD_OPERAND, source, SHARED, 0, 16)
+        for turn in range(8):
+            source = store_turn(8 * tile + turn, 16)
+            row = source & 7
             host = locate(ctx, SHARED, a[source], 16, source)
             if host == 0:
-                return 1
+                return lowest_fault(ctx, SHARED, a, 16, mask & np.uint32((1 << (8 * TILES[num])) - 1))
             for part in range(4):
                 if kind == "MT88":
                     shift = np.uint32(16 * (row & 1))
