@@ -207,7 +207,8 @@ class Kernel:
     (it is empty only if there are no calls).
     ``shared_registers``: those that belong to the machine's calling convention rather than to one function: ``"link"``,
     ``"stack"``, and those that carry what indirect calls pass. ``stack``: bytes of ``local_size`` that are the stack.
-    ``vector_registers``: whether the text declares any.
+    ``vector_registers``: whether the text declares any. ``reserved_shared``: bytes at the start of ``shared_size`` that are the
+    system's.
     """
 
     name: str
@@ -215,6 +216,7 @@ class Kernel:
     instructions: list[Instr] = field(default_factory=list)
     registers: list[VReg] = field(default_factory=list)
     shared_size: int = 0
+    reserved_shared: int = 0
     shared_symbols: dict[str, int] = field(default_factory=dict)
     local_size: int = 0
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)

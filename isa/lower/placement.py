@@ -10,6 +10,7 @@ from isa.lower.matching import names_in
 from isa.lower.parameters import Writer, parameter_cells
 from isa.lower.scopes import Scope, Symbol, element_bytes, layout, variable_align, variable_bytes
 from isa.ptx import ast
+from isa.reserved import RESERVED_SHARED
 from isa.types import scalar_type
 
 __all__ = ["Placement"]
@@ -49,7 +50,8 @@ class Placement:
         self.kernel.param_size = offset
 
     def _lay_out_shared(self) -> None:
-        """Static shared variables: those of the module that the kernel names, then its own; dynamic ones behind them all."""
+        """Static shared variables: those of the module that the kernel names, then its own; dynamic ones behind them all. What
+        the system reserves stands before them, as on sm_90, if the kernel asks where it is (PTX ISA 10.30)."""
         bodies = [f.body for f in (self.function, *self.graph.functions) if f.body is not None]
         statements = [statement for body in bodies for statement in walk(body)]
         instructions = [s for s in statements if isinstance(s, ast.Instruction)]
@@ -58,6 +60,8 @@ class Placement:
         self.reaches_cluster = any(s.opcode.startswith(_CLUSTER) for s in instructions) or any(
             name.startswith("%cluster") for name in used
         )
+        if any(name.startswith("%reserved_smem_offset") for name in used):
+            self.kernel.reserved_shared = self.kernel.shared_size = RESERVED_SHARED
         dynamic: list[ast.Variable] = []
         for variable in (v for v in self.module.variables if v.space == "shared" and v.name in used):
             if (variable.dims and variable.dims[0] < 0) or variable.linkage == "extern":

@@ -19,11 +19,13 @@ from isa.errors import Unsupported, UnsupportedError
 from isa.lower.ir import SymbolRef
 from isa.machine import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from isa.program import ConstantImage
+from isa.reserved import RESERVED_END, RESERVED_SHARED
 from isa.sass.listing import CodeSection, MachineCode
+from isa.sass.operands import Constant
 from isa.sass.sections import Section
 
 __all__ = [
-    "RESERVED_SHARED",
+    "RESERVED_BEHIND_AT",
     "SHARED_BYTES_AT",
     "WORKSPACE",
     "BankLayout",
@@ -31,6 +33,7 @@ __all__ = [
     "cluster_words",
     "is_known",
     "lay_out_banks",
+    "reads_reserved",
 ]
 
 BLOCK_AT, GRID_AT = 0x0, 0xC
@@ -60,30 +63,33 @@ PARAMETERS_AT = 0x198
 BANK_AT, PARAMETERS_END_AT = 0x40, 0x12C
 """Bank 0 up to sm_89: its own generic address, and the offset in it of the end of the parameters."""
 
+RESERVED_BEHIND_AT = {"end": 0x120, "1": 0x124}
+"""Bank 0 up to sm_89: ``%reserved_smem_offset_end`` and ``%reserved_smem_offset_1``, which depend on the launch there."""
+
 ALIAS = (0x128, 0x18C)
 """Bank 0, up to sm_89 and on sm_90: how far ``fence.proxy.alias`` must reach; 0 on an H200. No value depends on it."""
 
 RESERVED_AT, SHARED_BYTES_AT = 0x114, 0x13C
-"""Bank 0 on sm_90: bytes of shared memory that the system reserves, and all bytes of a CTA's."""
+"""Bank 0: bytes of shared memory that the system reserves; on sm_90 all bytes of a CTA's."""
 
-RESERVED_END_AT, RESERVED_PLACE_AT, RESERVED_END = 0x68, 0x6C, 0x120
-"""Bank 0 on sm_90: ``%reserved_smem_offset_end`` and its value on an H200, and ``%reserved_smem_offset_1``, which is 0."""
+RESERVED_END_AT, RESERVED_PLACE_AT = 0x68, 0x6C
+"""Bank 0 on sm_90: ``%reserved_smem_offset_end`` and ``%reserved_smem_offset_1``, which is 0."""
 
 _EVERYWHERE = frozenset(
     {
         *range(BLOCK_AT, GRID_AT + 12, 4),
         *(at + half for at in (SHARED_WINDOW_AT, LOCAL_WINDOW_AT) for half in (0, 4)),
-        *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT),
+        *(STACK_TOP_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, RESERVED_AT),
     }
 )
 _UP_TO_SM_89 = _EVERYWHERE | {
     *(at + half for at in (DESCRIPTORS[0], CONSTANTS_AT[0], BANK_AT) for half in (0, 4)),
-    *(PARAMETERS_END_AT, ALIAS[0], *WORKSPACE[0]),
+    *(PARAMETERS_END_AT, ALIAS[0], *WORKSPACE[0], *RESERVED_BEHIND_AT.values()),
 }
 _ON_SM_90 = _EVERYWHERE | {
     *(at + half for at in (DESCRIPTORS[1], CONSTANTS_AT[1], PARAMETERS_AT, PARAMETERS_AT + 8) for half in (0, 4)),
     *range(CLUSTER_AT, 0x168, 4),
-    *(CLUSTER_WORDS_AT["size"], RESERVED_AT, SHARED_BYTES_AT, ALIAS[1], *WORKSPACE[1]),
+    *(CLUSTER_WORDS_AT["size"], SHARED_BYTES_AT, ALIAS[1], *WORKSPACE[1]),
     *(RESERVED_END_AT, RESERVED_PLACE_AT),
 }
 
@@ -92,6 +98,13 @@ def is_known(offset: int, parameters: int) -> bool:
     """Whether the contents of an offset before the parameters, which start at ``parameters``, are known."""
     return offset in (_ON_SM_90 if parameters > PARAMETERS_AT else _UP_TO_SM_89)
 
+
+def reads_reserved(constant: Constant) -> bool:
+    """Whether an operand of machine code for sm_89 or earlier says where the system's shared memory is."""
+    return constant.bank == 0 and constant.offset in _RESERVED_PLACES
+
+
+_RESERVED_PLACES = frozenset({RESERVED_AT, *RESERVED_BEHIND_AT.values()})
 
 _ALIGN = 64
 
@@ -116,8 +129,8 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
     content = bytearray(max(code.parameter_base + code.parameter_size, 0x160))
     for at, window in ((SHARED_WINDOW_AT, SHARED_WINDOW), (LOCAL_WINDOW_AT, LOCAL_WINDOW)):
         content[at : at + 8] = window.to_bytes(8, "little")
+    content[RESERVED_AT : RESERVED_AT + 4] = RESERVED_SHARED.to_bytes(4, "little")
     if code.parameter_base > PARAMETERS_AT:
-        content[RESERVED_AT : RESERVED_AT + 4] = RESERVED_SHARED.to_bytes(4, "little")
         content[RESERVED_END_AT : RESERVED_END_AT + 4] = RESERVED_END.to_bytes(4, "little")
         shared = max(code.static_shared, RESERVED_SHARED)
         content[SHARED_BYTES_AT : SHARED_BYTES_AT + 4] = shared.to_bytes(4, "little")
@@ -145,11 +158,6 @@ def lay_out_banks(machine: MachineCode, code: CodeSection, stack: int) -> BankLa
     content[constants : constants + 8] = (PARAM_WINDOW + starts.get(3, 0)).to_bytes(8, "little")
     image = ConstantImage(bytes(content), BLOCK_AT, GRID_AT, DYNAMIC_SHARED_AT, SM_COUNT_AT, symbols, variables)
     return BankLayout(starts, image)
-
-
-RESERVED_SHARED = 1024
-"""Bytes at the start of a CTA's shared memory that belong to the system on sm_90 (CUDA programming guide, 16.8.3); there, and
-not on sm_80, machine code counts them in its addresses."""
 
 
 def cluster_words(extents: tuple[int, int, int], clusters: tuple[int, int, int], is_clustered: bool) -> dict[int, bytes]:

@@ -19,16 +19,17 @@ from isa.lower.ir import Parameter
 from isa.lower.stack import STACK_BYTES
 from isa.program import COLUMNS, EXTRA, FUNCTION, GUARD, KIND, OPERANDS, Kind, MemoryAccess, Program
 from isa.ptx import ast
+from isa.reserved import RESERVED_SHARED
 from isa.sass import instructions as _instructions  # noqa: F401  (fills the registry)
 from isa.sass.access import memory_access
-from isa.sass.bank import RESERVED_SHARED, BankLayout, add_functions, lay_out_banks
+from isa.sass.bank import BankLayout, add_functions, lay_out_banks, reads_reserved
 from isa.sass.code_addresses import CodeAddresses, fill_in_code_addresses
 from isa.sass.effects import effects
 from isa.sass.flow import write_control
 from isa.sass.host import RETURN_REGISTER, STUB, argument_registers
 from isa.sass.kernels import MachineKernelSpec
 from isa.sass.listing import CodeSection, MachineCode
-from isa.sass.operands import Register
+from isa.sass.operands import Constant, Register
 from isa.sass.placed import Placed, bind, place
 from isa.sass.planes import Planes
 from isa.sass.pool import Operands
@@ -162,6 +163,9 @@ class _Writer:
         """The program, once every instruction is written."""
         code = np.full((len(self.placed) + STUB * len(self.addresses.host) + 1, COLUMNS), -1, np.int64)
         memory = [self._instruction(item, code[item.number]) for item in self.placed]
+        read = (o for item in self.placed for o in item.instruction.operands if isinstance(o, Constant))
+        if self.sm < 90 and any(map(reads_reserved, read)):
+            self.planes.special("reserved_smem_offset_1")
         for number, name in enumerate(self.addresses.host):
             self._host_function(name, code[len(self.placed) + STUB * number :])
         code[-1, KIND] = Kind.EXIT

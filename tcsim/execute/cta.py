@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa import machine
+from isa.program import Program
+from isa.reserved import RESERVED_END, RESERVED_SHARED, all_shared
 from tcsim.execute.convergence import group_table
 from tcsim.execute.faults import host_fault
 from tcsim.execute.hostcalls import HostCalls, HostFault, prepare_heap
@@ -30,14 +32,13 @@ Dim3 = tuple[int, int, int]
 LOCAL_DEVICE_BASE = 0x6000_0000_0000
 """Local memory of CTA 0 in device memory, as far as caches are concerned: away from every allocation."""
 
-RESERVED_SHARED = 1024
-"""Bytes of shared memory that the system takes of each CTA (CUDA programming guide; %reserved_smem_offset_cap of an H200)."""
-
-RESERVED_END = 0x120
-"""%reserved_smem_offset_end of an H200 (in constant bank 0 of its kernels)."""
-
 INSISTING = 1 << 10
 """Warp instructions to run before looking again whether waiting helps."""
+
+
+def _reserves_behind(program: Program) -> bool:
+    """Whether a program uses shared memory that the system has behind the CTA's own (:mod:`isa.reserved`)."""
+    return not program.reserved_shared and any(name.startswith("reserved_smem_offset") for name in program.specials)
 
 
 class Geometry:
@@ -101,7 +102,8 @@ class CtaSlot:
         self.loaded, self.geometry, self.memory = loaded, geometry, memory
         self.arrays: CtaArrays = new_cta_arrays(geometry.warps, program.block_words)
         self.recorder = recorder
-        shared = program.reserved_shared + program.static_shared + geometry.dynamic_shared
+        shared = program.static_shared + geometry.dynamic_shared
+        shared = all_shared(shared) if _reserves_behind(program) else program.reserved_shared + shared
         self.shared = np.zeros(max(1, shared), np.uint8)
         self.local = np.zeros(max(1, program.local_size * geometry.warps * 32), np.uint8)
         self.parameters = parameters
@@ -159,8 +161,8 @@ class CtaSlot:
             "total_smem_size": -(-shared // 128) * 128,
             "aggr_smem_size": shared + RESERVED_SHARED,
             "reserved_smem_offset_cap": RESERVED_SHARED,
-            "reserved_smem_offset_end": RESERVED_END,
-            "smemsz": -(-(shared + RESERVED_SHARED) // 128) * 128,  # of machine code
+            "reserved_smem_offset_end": RESERVED_END,  # of PTX; machine code reads the constant banks
+            "smemsz": all_shared(shared),  # of machine code
             "cluster_ctarank": self.rank,
             "cluster_nctarank": geometry.cluster_size,
             "is_explicit_cluster": 0xFFFF_FFFF if geometry.is_clustered else 0,  # a predicate

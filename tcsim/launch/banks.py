@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.program import ConstantImage
-from isa.sass.bank import SHARED_BYTES_AT, WORKSPACE, cluster_words
+from isa.reserved import RESERVED_END, reserved_behind
+from isa.sass.bank import RESERVED_BEHIND_AT, SHARED_BYTES_AT, WORKSPACE, cluster_words
 from tcsim.execute.cta import Geometry
 from tcsim.memory import DeviceMemory
 
@@ -23,10 +24,12 @@ def complete_banks(
     memory: DeviceMemory,
     sms: int,
     clusters: bool = False,
+    static_shared: int = 0,
 ) -> None:
     """Fill ``block``, the parameter block that the arguments are already packed into, with all else that the banks hold.
 
     symbols: device addresses of the module's variables. sms: of the device. clusters: whether the architecture has clusters.
+    static_shared: bytes of the kernel's shared variables.
     """
     content = np.frombuffer(image.content, np.uint8)
     empty = content != 0
@@ -46,6 +49,10 @@ def complete_banks(
         block[SHARED_BYTES_AT : SHARED_BYTES_AT + 4].view(np.uint32)[0] += geometry.dynamic_shared
         for start, data in cluster_words(geometry.cluster, geometry.clusters, geometry.is_clustered).items():
             block[start : start + len(data)] = np.frombuffer(data, np.uint8)
+    else:
+        reserved = reserved_behind(static_shared + geometry.dynamic_shared)
+        for name, value in (("1", reserved), ("end", reserved + RESERVED_END)):
+            block[RESERVED_BEHIND_AT[name] :][:4] = np.array([value], np.uint32).view(np.uint8)
     for offset, width, symbol in image.symbols:
         value = symbols[symbol.symbol] + symbol.addend
         block[offset : offset + width] = np.frombuffer(value.to_bytes(8, "little")[:width], np.uint8)

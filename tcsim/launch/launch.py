@@ -82,7 +82,8 @@ def run(launch: Launch) -> int:
         if program.image is not None:
             clusters = program.reserved_shared > 0  # as on every architecture that has them
             symbols, memory = launch.loaded.symbols, launch.device.memory
-            complete_banks(program.image, parameters, geometry, symbols, memory, sms, clusters)
+            static = program.static_shared
+            complete_banks(program.image, parameters, geometry, symbols, memory, sms, clusters, static)
         if profiler is not None:
             executed = profiler.run(launch, geometry, parameters, residency, progress)
         elif checker is not None:
