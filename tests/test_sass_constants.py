@@ -70,3 +70,30 @@ def test_variables_end_before_their_padding(device: str) -> None:
         out = tcsim.zeros(3, np.uint32)
         tcsim.RawModule(code=SIZES).get_function("k")((1,), (3,), (out,))
         assert out.get().tolist() == [48, 49, 50]
+
+
+FAR = """
+.version 8.0
+.target sm_80
+.address_size 64
+.const .align 4 .b32 table[16384];
+.visible .entry k(.param .u64 out)
+{
+.reg .b64 l<4>; .reg .b32 r<8>;
+ld.param.u64 l0, [out]; mov.u32 r0, %tid.x; mul.wide.u32 l1, r0, 4; add.u64 l0, l0, l1; mov.u64 l2, table; add.u64 l2, l2, l1;
+ld.const.u32 r1, [table+32768]; ld.const.v2.u32 {r2, r3}, [table+65528]; ld.const.u32 r4, [l2+40000];
+mad.lo.u32 r1, r1, 3, r2; mad.lo.u32 r1, r1, 5, r3; mad.lo.u32 r1, r1, 7, r4; st.global.u32 [l0], r1; ret;
+}
+"""
+
+
+@pytest.mark.parametrize("device", ["a100", "h200"])
+def test_banks_of_more_than_32_kilobytes_are_read_to_their_end(device: str) -> None:
+    """Listings show offsets from 0x8000 on as negative ones; beside a register ptxas means them so."""
+    values = 7 * np.arange(16384, dtype=np.uint32) + 1
+    with tcsim.Device(device, execute="machine"):
+        module, out = tcsim.RawModule(code=FAR), tcsim.zeros(32, np.uint32)
+        module.get_global("table").set(values)
+        module.get_function("k")((1,), (32,), (out,))
+        first = (values[8192] * 3 + values[16382]) * 5 + values[16383]
+        assert out.get().tolist() == (first * 7 + values[10000:10032]).tolist()

@@ -177,10 +177,13 @@ def _operand(text: str) -> Operand:
         register, uniform, offset = _place(match["at"], text)
         if register is not None and uniform is not None:
             _refuse(text)
+        index = register or uniform
+        if index is None or index.index < 0:  # 16 bits, which listings show with a sign; beside a register they have one
+            offset &= 0xFFFF
         parts, absolute, _ = _suffixes(match["rest"], match["bar"], text)
         sign = match["sign"]
         bank = int(match["bank"], 0)
-        return Constant(bank, offset, register or uniform, "-" in sign, absolute, "~" in sign, parts)
+        return Constant(bank, offset, index, "-" in sign, absolute, "~" in sign, parts)
     if match := _MEMORY.match(text):
         register, uniform, offset = _place(match["at"], text)
         scale, wide = 1, False
