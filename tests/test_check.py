@@ -151,6 +151,58 @@ def test_cancellation_is_a_note() -> None:
     assert not tcsim.check(function, 1, 32, arguments, numerics=False).notes
 
 
+def sums(opcode: str, a: int, b: int, c: int, registers: tuple[int, int, int], more: str = "") -> tcsim.CheckReport:
+    """Check one matrix instruction all whose A, B and C have the same bits. registers: of A, of B, of C."""
+    lists = ["{" + ", ".join([f"%r{10 + n}"] * count) + "}" for n, count in enumerate(registers)]
+    d = "{" + ", ".join(f"%r{20 + n}" for n in range(registers[2])) + "}"
+    body = f"""
+        mov.b32 %r10, {a}; mov.b32 %r11, {b}; mov.b32 %r12, {c}; mov.b32 %r13, 0x44444444;
+        {opcode} {d}, {", ".join(lists)}{more}; mov.b32 result, %r20;
+    """
+    function = tcsim.RawModule(code=kernel(body, target="sm_90")).get_function("k")
+    return tcsim.check(function, 1, 32, (tcsim.zeros(32, np.uint32), tcsim.zeros(32, np.uint32)))
+
+
+def test_sums_that_wrap_or_overflow() -> None:
+    """32-bit integers that pass 2^31 wrap unless they are clamped; f16 sums of bytes and of sparse products overflow."""
+    s8, most = "mma.sync.aligned.m16n8k32.row.col{}.s32.s8.s8.s32", 0x7FFF_FFE0
+    wrapped = sums(s8.format(""), 0x0101_0101, 0x0101_0101, most, (4, 2, 4))
+    assert wrapped.kinds() == {"OVERFLOW": 1} and "wrapped around" in wrapped.text()
+    assert sums(s8.format(""), 0x0101_0101, 0x0101_0101, most - 1, (4, 2, 4)).ok  # 2^31 - 1 it is
+    assert sums(s8.format(".satfinite"), 0x0101_0101, 0x0101_0101, most, (4, 2, 4)).ok
+    small = sums("mma.sync.aligned.m16n8k32.row.col.f16.e4m3.e4m3.f16", 0x7070_7070, 0x7070_7070, 0, (4, 2, 2))
+    assert small.kinds() == {"OVERFLOW": 1} and "passed 65504" in small.text()
+    sparse = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f16.f16.f16.f16"
+    assert sums(sparse, 0x6400_6400, 0x6400_6400, 0, (4, 4, 2), ", %r13, 0").kinds() == {"OVERFLOW": 1}
+    assert sums(sparse, 0x7C00_7C00, 0x6400_6400, 0, (4, 4, 2), ", %r13, 0").ok  # A is infinite to begin with
+
+
+def test_sums_of_warpgroups_that_overflow_or_cancel() -> None:
+    """f16 accumulators of wgmma, A in registers; B is 16 x 8 ones."""
+    body = """
+        mov.u32 %r1, s; shl.b32 %r2, tid, 1; add.u32 %r1, %r1, %r2; mov.b16 %h1, 0x3c00; st.shared.b16 [%r1], %h1;
+        bar.sync 0; fence.proxy.async.shared::cta;
+        mov.u32 %r3, s; shr.u32 %r3, %r3, 4; cvt.u64.u32 %rd1, %r3; or.b64 %rd1, %rd1, 0x0000000800080000;
+        ld.global.u32 %r4, [pin]; ld.global.u32 %r5, [pin + 4]; mov.b32 %r6, %r5;
+        wgmma.fence.sync.aligned;
+        wgmma.mma_async.sync.aligned.m64n8k16.f16.f16.f16 {%r5, %r6}, {%r4, %r4, %r4, %r4}, %rd1, 1, 1, 1, 0;
+        wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+        mov.b32 result, %r5;
+    """
+    text = kernel(body, target="sm_90a", declarations=".shared .align 128 .b8 s[256];\n")
+    function = tcsim.RawModule(code=text).get_function("k")
+
+    def check(a: int, c: int) -> tcsim.CheckReport:
+        out = tcsim.zeros(128, np.uint32)
+        return tcsim.check(function, 1, 128, (out, tcsim.asarray(np.array([a, c], np.uint32))))
+
+    assert check(0x3C00_3C00, 0x3C00_3C00).ok  # 16 + 1
+    assert check(0x7800_7800, 0).kinds() == {"OVERFLOW": 1}  # 16 * 32768
+    assert check(0x7C00_7C00, 0).ok
+    cancelled = check(0xE800_E800, 0x7801_7801)  # 16 * -2048 + 32800 = 32
+    assert cancelled.ok and "CANCELLATION  wgmma" in cancelled.text()
+
+
 LESSONS = Path(__file__).parents[1] / "docs" / "learn" / "kernels.ptx"
 
 

@@ -16,8 +16,8 @@ from tcsim.checking.confirm import Snapshot, depends_on_unwritten
 from tcsim.checking.divergence import passed_by
 from tcsim.checking.findings import Narrator
 from tcsim.checking.hooked import HookedProgram, hooked_program
-from tcsim.checking.layout import DIVERGENT_BARRIER, F_KIND, F_OTHER_PC, F_PC
-from tcsim.checking.numerics import LOST, N_CANCELLED, N_ELEMENTS, N_FIRST, N_PLACE, N_WORST
+from tcsim.checking.layout import DIVERGENT_BARRIER, F_KIND, F_OTHER_PC, F_PC, M_DATA_BYTES
+from tcsim.checking.numerics import LOST, LOST_OF_HALF, N_CANCELLED, N_ELEMENTS, N_FIRST, N_PLACE, N_WORST
 from tcsim.checking.provenance import check_fragments, matrix_instructions
 from tcsim.checking.report import CheckReport, merged
 from tcsim.checking.running import Running, check_machine_code
@@ -131,11 +131,11 @@ def _notes(grid: GridTables, narrator: Narrator) -> list[str]:
         elements, cancelled = int(numbers[N_ELEMENTS]), int(numbers[N_CANCELLED])
         if cancelled and cancelled > CANCELLED_SHARE * elements:
             agent, place = divmod(int(numbers[N_PLACE]), 1 << 16)
+            lost = LOST if int(grid.plan.meta[pc, M_DATA_BYTES]) == 4 else LOST_OF_HALF
             access = narrator.access("", pc, agent, 1 << (place & 31))
             notes.append(
-                f"CANCELLATION  {access.text()}\n  {cancelled:,} of {elements:,} accumulator elements lost {LOST} bits or "
-                "more "
-                f"in one step (by chance: about 1 in {1 << LOST:,}), {int(numbers[N_WORST])} at most, there in register "
+                f"CANCELLATION  {access.text()}\n  {cancelled:,} of {elements:,} accumulator elements lost {lost} bits or "
+                f"more in one step (by chance: about 1 in {1 << lost:,}), {int(numbers[N_WORST])} at most, there in register "
                 f"{place >> 8}. Try a wider accumulator, or subtract before multiplying"
             )
     return notes

@@ -31,7 +31,7 @@ from tcsim.checking.layout import (
     T_RANK,
 )
 
-__all__ = ["descriptor_reads"]
+__all__ = ["descriptor_of", "descriptor_reads", "word_of"]
 
 _ROWS = 16
 
@@ -54,12 +54,14 @@ def _read(t, w, pc, descriptor, mn_major, first, lines, k_bytes, base, operands,
 
 
 @compiled
-def _word(base, row, at):
+def word_of(base, row, at):
+    """The first lane of an operand, counted from D; 0 for one that there is not."""
     return np.uint32(0) if at < 0 else as_u32(base + row[at])[0]
 
 
 @compiled
-def _descriptor(base, row, at):
+def descriptor_of(base, row, at):
+    """A matrix descriptor, uint64."""
     plane = as_u32(base + row[at])
     return np.uint64(plane[0]) | (np.uint64(plane[32]) << np.uint64(32))
 
@@ -75,11 +77,11 @@ def descriptor_reads(base, lanes, place, ctx):
     row = as_i32(grid[G_POOL] + meta[M_ROW] + 4 * meta[M_DATA])
     w = load_i64(ctx + 8 * WARP)
     if not p.a_in_registers:
-        transposed = _word(base, row, p.at.trans_a) != np.uint32(0)
+        transposed = word_of(base, row, p.at.trans_a) != np.uint32(0)
         first = np.int64(w & 3) * _ROWS
-        a = _descriptor(base, row, p.at.a)
+        a = descriptor_of(base, row, p.at.a)
         _read(t, w, pc, a, transposed, first, np.int64(_ROWS), p.stored * p.bits // 8, base, operands, meta, ctx)
-    transposed = _word(base, row, p.at.trans_b) != np.uint32(0)
-    b = _descriptor(base, row, p.at.b)
+    transposed = word_of(base, row, p.at.trans_b) != np.uint32(0)
+    b = descriptor_of(base, row, p.at.b)
     _read(t, w, pc, b, transposed, np.int64(0), p.n, p.k * p.bits // 8, base, operands, meta, ctx)
     return np.int32(0)

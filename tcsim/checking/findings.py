@@ -292,6 +292,10 @@ class Narrator:
         register, half = where >> 8 & 0xFF, where >> 5 & 1
         part = f" half {half}" if size == 2 else ""
         what = f"accumulator register {register}{part}"
+        if row[F_EXTRA]:
+            why = "the sum of C and A * B is outside of -2^31 to 2^31 - 1: it has wrapped around (PTX ISA 9.7.14.5.14)"
+            suggestion = "sums over fewer k, added up in 64 bits; .satfinite clamps them"
+            return self._make("OVERFLOW", what, row, (self._here(row, ""),), why, suggestion)
         limit = "65504" if size == 2 else "3.4e38"
         return self._make(
             "OVERFLOW",

@@ -39,7 +39,7 @@ from tcsim.checking.layout import (
     WRITE,
 )
 from tcsim.checking.mbarriers import mbarrier_arrive, mbarrier_wait
-from tcsim.checking.numerics import matrix_after, matrix_before
+from tcsim.checking.numerics import INTEGERS, KEPT, matrix_after, matrix_before
 from tcsim.checking.synchronisation import (
     acquire_all,
     barrier_after,
@@ -54,6 +54,7 @@ from tcsim.checking.synchronisation import (
     wait_products,
     warp_sync_after,
 )
+from tcsim.checking.warpgroups import sums_after, sums_before
 from tcsim.execute.accesses import MAX_STEPS, OPERAND, PLANES, SECOND, T_BITS, T_STEPS, TILE, access_table, tile_table
 
 __all__ = ["Plan", "make_plan"]
@@ -303,16 +304,15 @@ class _Instruction:
             if self.words[0] == "wgmma":
                 self.meta[M_DATA] = slots["d"]
                 around.before.append(Hook(descriptor_reads))
-                return around
             if self.numerics and {"d", "a", "b", "c"} <= slots.keys():
                 self._matrix(form, slots, around)
         return around
 
     def _matrix(self, form: Form, slots: dict[str, int], around: Hooks) -> None:
-        """Watch the accumulators, if C and D have one floating type of 16 or 32 bits."""
+        """Watch the accumulators, if C and D have one type of 16 or 32 bits; integers, if they are not clamped."""
         types = _element_types(form)
         operands = {operand.name: operand for operand in form.operands}
-        if types is None or operands["d"].count != operands["c"].count or operands["d"].count > 32:
+        if types is None or operands["d"].count != operands["c"].count or operands["d"].count > KEPT - 1:
             return
         a, b, accumulator = types
         meta = self.meta
@@ -320,16 +320,18 @@ class _Instruction:
         meta[M_DATA_BYTES] = 2 if accumulator == "f16" else 4
         meta[OPERAND], meta[PLANES] = slots["a"], operands["a"].count
         meta[M_GIVEN_KIND], meta[M_MEMBERS] = slots["b"], operands["b"].count
-        meta[M_NUMBER] = min(_NOT_FINITE.get(a, 0), _NOT_FINITE.get(b, 0))
-        around.before.append(Hook(matrix_before))
-        around.after.append(Hook(matrix_after))
+        meta[M_NUMBER] = INTEGERS if accumulator == "s32" else min(_NOT_FINITE.get(a, 0), _NOT_FINITE.get(b, 0))
+        warpgroup = self.words[0] == "wgmma"
+        around.before.append(Hook(sums_before if warpgroup else matrix_before))
+        around.after.append(Hook(sums_after if warpgroup else matrix_after))
 
 
 def _element_types(form: Form) -> tuple[str, str, str] | None:
-    """The types of A, B and the accumulators, if those are f16 or f32."""
+    """The types of A, B and the accumulators, if those are f16, f32, or s32 that wrap."""
     params = form.params
     if "dt" in params:
-        a, d, c = str(params["at"]), str(params["dt"]), str(params["ct"])
+        a, d = str(params["at"]), str(params["dt"])
+        c = str(params.get("ct", d))
         b = str(params.get("bt", a))
     elif "t1" in params:
         types = [str(params[name]) for name in ("t1", "t2", "t3", "t4") if params.get(name)]
@@ -337,4 +339,6 @@ def _element_types(form: Form) -> tuple[str, str, str] | None:
         b = types[2] if len(types) == 4 else a
     else:
         return None
-    return (a, b, d) if d == c and d in ("f16", "f32") else None
+    if d != c or d not in ("f16", "f32", "s32") or (d == "s32" and params.get("satfinite")):
+        return None
+    return a, b, d
