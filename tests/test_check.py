@@ -49,6 +49,7 @@ LAUNCHES: dict[str, tuple[int, int, Callable[[], tuple[Any, ...]]]] = {
     "blur": (4, 64, lambda: (floats(256), zeros(256), np.int32(256))),
     "count": (4, 64, lambda: (tcsim.asarray(np.arange(256, dtype=np.int32)), tcsim.zeros(8, np.int32))),
     "barrier": (1, 128, lambda: (zeros(128), np.int32(100))),
+    "called": (1, 128, lambda: (zeros(128), np.int32(100))),
     "deadlocked": (1, 128, lambda: (zeros(128),)),
     "copy": (1, 128, lambda: (floats(1024), zeros(512))),
     "uninitialised_shared": (1, 128, lambda: (zeros(128),)),
@@ -78,6 +79,8 @@ BUGS = [
     ("blur_racing", "RACE", ("0.5f * (x[i] + x[i + 1])", "(BUG ? x : y)[i] = value"), "nothing orders CTA (0, 0, 0)"),
     ("count_racing", "RACE", ("bins[b] += 1",) * 2, "an atomic operation"),
     ("barrier_divergent", "DIVERGENT BARRIER", ("if (t < n) __syncthreads()",), "lanes 4-31 of the warp have not exited"),
+    ("called_returning", "DIVERGENT BARRIER", ("__syncthreads();",), "lanes 4-31 of the warp have not exited"),
+    ("called_branching", "DIVERGENT BARRIER", ("__syncthreads();",), "lanes 4-31 of the warp have not exited"),
     ("deadlocked", "DEADLOCK", (), "wait at barrier 1"),
     ("copy_early", "IN FLIGHT", (None, "y[t] = tile[1][127 - t]"), "no cp.async.wait_group of the copying thread"),
     ("copy_uncommitted", "IN FLIGHT", (None, "y[t] = tile[1][127 - t]"), "behind the commit"),
@@ -117,7 +120,7 @@ def test_a_planted_bug_is_found(
 
 RIGHT = [
     "reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count", "barrier", "copy", "shuffle", "pipeline",
-    "message",
+    "message", "called",
 ]  # fmt: skip
 
 

@@ -15,10 +15,75 @@ __all__ = ["passed_by"]
 
 
 def passed_by(kernel: Kernel, barrier: int, place: int) -> bool:
-    """Whether a lane that is about to execute instruction ``place`` has passed by the barrier at instruction ``barrier``. (If
-    one of them is in a function and the other is not, that is not known, and the answer no.)"""
-    blocks = build_blocks(kernel.instructions)
-    home, start = (next(n for n, block in enumerate(blocks) if block.start <= pc < block.end) for pc in (barrier, place))
+    """Whether a lane that is about to execute instruction ``place`` has passed by the barrier at instruction ``barrier``.
+
+    Where they are in different functions, what counts is the calls that lead there from one that leads to both: every one that
+    leads to the barrier has been passed by. (Functions that are called by their address count as not passed by.)"""
+    calls = _Calls(kernel)
+    if calls.home(barrier) == calls.home(place):
+        return _passed_by(calls, barrier, place)
+    to_barrier, to_place = calls.leading_to(barrier), calls.leading_to(place)
+    if to_barrier is None or to_place is None:
+        return False
+    apart = [f for f in to_barrier.keys() & to_place.keys() if not to_barrier[f] & to_place[f]]
+    return any(all(_passed_by(calls, call, at) for call in to_barrier[f] for at in to_place[f]) for f in apart)
+
+
+class _Calls:
+    """Who calls whom in a kernel, whose functions stand one after another in front of its own instructions."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.blocks = kernel, build_blocks(kernel.instructions)
+        entries = [pc for pc, instr in enumerate(kernel.instructions) if instr.form.instruction.control == "enter"]
+        own = kernel.instructions[0].target if entries else 0
+        self._starts = [*entries, own or 0]
+        self._calls: dict[int, list[int]] = {}
+        for pc, instr in enumerate(kernel.instructions):
+            if instr.form.instruction.control == "call" and instr.target is not None:
+                self._calls.setdefault(self.home(instr.target), []).append(pc)
+        self._by_address = any(kernel.function_table)
+
+    def home(self, pc: int) -> int:
+        """The function that an instruction is in, by its first instruction."""
+        return max((start for start in self._starts if start <= pc), default=0)
+
+    def block_of(self, pc: int) -> int:
+        """The block that an instruction is in."""
+        return next(n for n, block in enumerate(self.blocks) if block.start <= pc < block.end)
+
+    def works_behind(self, function: int, seen: frozenset[int] = frozenset()) -> bool:
+        """Whether anything is done behind some call of a function."""
+        return any(self._works_behind_call(call, seen | {function}) for call in self._calls.get(function, ()))
+
+    def _works_behind_call(self, call: int, seen: frozenset[int]) -> bool:
+        block = self.block_of(call)
+        rest = _reached(self.blocks, self.blocks[block].successors, set())
+        if _works(self.kernel, call + 1, self.blocks[block].end):
+            return True
+        if any(_works(self.kernel, self.blocks[n].start, self.blocks[n].end) for n in rest):
+            return True
+        return self.home(call) not in seen and self.works_behind(self.home(call), seen)
+
+    def leading_to(self, pc: int) -> dict[int, set[int]] | None:
+        """By function: its calls that may lead to an instruction, or in its own function that instruction."""
+        if self._by_address:
+            return None
+        found = {self.home(pc): {pc}}
+        todo = [self.home(pc)]
+        while todo:
+            for call in self._calls.get(todo.pop(), ()):
+                caller = self.home(call)
+                if caller not in found:
+                    found[caller] = set()
+                    todo.append(caller)
+                found[caller].add(call)
+        return found
+
+
+def _passed_by(calls: _Calls, barrier: int, place: int) -> bool:
+    """:func:`passed_by` inside one function; ``barrier`` may be a call that leads to one."""
+    kernel, blocks = calls.kernel, calls.blocks
+    home, start = calls.block_of(barrier), calls.block_of(place)
     if start == home and place <= barrier:
         return False
     decisive = {n for n, block in enumerate(blocks) if len(block.successors) > 1 and _decides(blocks, n, home)}
@@ -29,7 +94,7 @@ def passed_by(kernel: Kernel, barrier: int, place: int) -> bool:
     if any(_works(kernel, blocks[n].start, blocks[n].end) for n in ahead & behind):
         return True
     rest = place if start in behind or start == home else blocks[start].end
-    return _works(kernel, rest, blocks[start].end)
+    return _works(kernel, rest, blocks[start].end) or calls.works_behind(calls.home(place))
 
 
 def _works(kernel: Kernel, start: int, end: int) -> bool:

@@ -74,8 +74,6 @@ def hooked_program(loaded: LoadedProgram, lowered: Callable[[], Kernel] | None, 
 
 def _mark_data(plan: Plan, kernel: Kernel) -> None:
     """Mark the strong loads whose value decides nothing."""
-    if kernel.function_table:
-        return
     loads = np.flatnonzero((plan.meta[:, M_STRONG] > 0) & (plan.meta[:, M_ACTION] == READ))
     flags = deciding_loads(kernel) if len(loads) else set()
     for pc in loads:

@@ -294,3 +294,42 @@ MESSAGE(message_late_fence, 3)
 extern "C" __global__ void count_in_block(const int* x, int* bins) {
   atomicAdd_block(&bins[x[blockIdx.x * blockDim.x + threadIdx.x] & 7], 1);
 }
+
+// --------------------------------------------------------------------------------- barriers in functions
+
+// Some threads return early from a function in which the others wait.
+template <bool BUG>
+__device__ __noinline__ void exchange(float* s, int n) {
+  int t = threadIdx.x;
+  float other = s[t ^ 1];
+  if (BUG && t >= n) return;
+  __syncthreads();
+  s[t] = other;
+}
+template <bool BUG>
+__device__ __noinline__ void twice(float* s, int n) {
+  exchange<false>(s, n);
+  __syncthreads();
+  exchange<BUG>(s, n);
+}
+template <bool BUG>
+__device__ void called(float* y, int n) {
+  __shared__ float s[128];
+  int t = threadIdx.x;
+  s[t] = t;
+  __syncthreads();
+  twice<BUG>(s, n);
+  y[t] = s[t];
+}
+extern "C" __global__ void called_right(float* y, int n) { called<false>(y, n); }
+extern "C" __global__ void called_returning(float* y, int n) { called<true>(y, n); }
+
+// Some do not call it.
+extern "C" __global__ void called_branching(float* y, int n) {
+  __shared__ float s[128];
+  int t = threadIdx.x;
+  s[t] = t;
+  __syncthreads();
+  if (t < n) twice<false>(s, n);
+  y[t] = s[t];
+}
