@@ -13,7 +13,7 @@ from typing import Any
 
 from isa.errors import TcsimError
 
-__all__ = ["GpuUnavailable", "describe_gpu", "device_name", "require_cupy"]
+__all__ = ["ATTRIBUTES", "GpuUnavailable", "attributes", "describe_gpu", "device_name", "require_cupy"]
 
 
 class GpuUnavailable(TcsimError):
@@ -77,6 +77,32 @@ def describe_gpu(cupy: Any) -> dict[str, Any]:
         "numpy": numpy.__version__,
         "python": platform.python_version(),
     }
+
+
+ATTRIBUTES = {
+    "max_threads_per_cta": 1,
+    "shared_per_cta": 8,
+    "max_sm_khz": 13,
+    "sms": 16,
+    "memory_khz": 36,
+    "memory_bus_bits": 37,
+    "l2_bytes": 38,
+    "max_threads_per_sm": 39,
+    "shared_per_sm": 81,
+    "registers_per_sm": 82,
+    "shared_per_cta_opt_in": 97,
+    "max_ctas_per_sm": 106,
+    "shared_reserved_per_cta": 111,
+}
+"""What the driver says of a device, by ``cudaDeviceAttr`` (CUDA Runtime API, driver_types.h)."""
+
+
+def attributes(cupy: Any) -> dict[str, int]:
+    """:data:`ATTRIBUTES` of the current GPU, and ``memory_bytes``."""
+    runtime = cupy.cuda.runtime
+    device = runtime.getDevice()
+    found = {name: int(runtime.deviceGetAttribute(number, device)) for name, number in ATTRIBUTES.items()}
+    return {**found, "memory_bytes": int(runtime.memGetInfo()[1])}
 
 
 def _dotted(version: int) -> str:

@@ -19,7 +19,8 @@ DEFAULT = "h200"
 class Device:
     """A simulated GPU: ``with tcsim.Device("a100"): ...`` makes it current, as in CuPy.
 
-    ``name`` is a product, an architecture or a target: ``h200``, ``hopper``, ``sm_90`` (:func:`tcsim.arch.find_arch`). The same
+    ``name`` is a product, an architecture or a target, ``h200``, ``hopper``, ``sm_90``, or a file that describes a GPU,
+    ``mine.toml`` (:func:`tcsim.arch.find_arch`). The same
     name always gives the same device, with the same memory. ``execute``: run a kernel's ``"ptx"``, or the ``"machine"`` code
     that an installed ptxas makes of it (both on the same memory). Raises DeviceError for an unknown name.
     """

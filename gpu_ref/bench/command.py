@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpu_ref.device import describe_gpu, require_cupy
+from gpu_ref.device import attributes, describe_gpu, require_cupy
 from gpu_ref.toolchain import find_ptxas, ptxas_version
 from isa.errors import TcsimError
 
@@ -49,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--arch", default="sm_90", help="with --assemble: the target")
     parser.add_argument("--simulate", metavar="DEVICE", help="measure tcsim's model of this device instead of a GPU (slow)")
+    parser.add_argument(
+        "--device-file",
+        type=Path,
+        metavar="FILE.toml",
+        help="write the GPU as `tcsim profile --device FILE.toml` takes it: what was measured, the rest copied and marked so",
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
 
 
@@ -59,9 +65,9 @@ def run(options: argparse.Namespace) -> int:
     if options.assemble:
         return _assemble(select(options.only), options.arch)
     if options.measured:
-        if not options.compare:
-            raise BenchError("--measured needs --compare: which file is it to be compared with?")
-        print(table(compare(read_measured(Path(options.measured)), Path(options.compare))))
+        if not options.compare and not options.device_file:
+            raise BenchError("--measured needs --compare (which file is it to be compared with?) or --device-file")
+        _use(options, Path(options.measured))
         return 0
     if not options.out:
         raise BenchError("say where the numbers go: --out FILE.toml")
@@ -72,9 +78,19 @@ def run(options: argparse.Namespace) -> int:
     else:
         provenance, runner = _provenance(require_cupy()), isolated
     failures = run_benchmarks(benchmarks, Path(options.out), provenance, options.seconds, runner)
-    if options.compare:
-        print(table(compare(read_measured(Path(options.out)), Path(options.compare))))
+    _use(options, Path(options.out))
     return 1 if failures else 0
+
+
+def _use(options: argparse.Namespace, measured: Path) -> None:
+    """What the options want made of a file of measured numbers."""
+    if options.compare:
+        print(table(compare(read_measured(measured), Path(options.compare))))
+    if options.device_file:
+        from .device_file import write_device_file  # needs the simulator, which measuring does not
+
+        device = write_device_file(measured, options.device_file)
+        print(f"{options.device_file}: {device.full_name} for `tcsim profile --device {options.device_file}`")
 
 
 def _simulation(device: str) -> Runner:
@@ -106,6 +122,7 @@ def _provenance(cupy: Any) -> dict[str, object]:
     ptxas = find_ptxas()
     return {
         **describe_gpu(cupy),
+        **{f"attribute_{name}": value for name, value in attributes(cupy).items()},
         "assembler": f"ptxas {ptxas_version(ptxas)}" if ptxas else "driver",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "clocks_before": _clocks(),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Number", "Outcome", "median_spread", "plateaus", "slope", "steps", "write_raw", "write_toml"]
+__all__ = ["Number", "Outcome", "median_spread", "plateaus", "slope", "steps", "toml_value", "write_raw", "write_toml"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def steps(xs: Sequence[float], ys: Sequence[float], threshold: float) -> list[fl
     return found
 
 
-def _toml(value: object) -> str:
+def toml_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -89,7 +89,7 @@ def _toml(value: object) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
+        return "[" + ", ".join(map(toml_value, value)) + "]"
     return json.dumps(str(value), ensure_ascii=False)
 
 
@@ -109,19 +109,19 @@ def write_toml(
     ``kernels``: hash of each benchmark's machine code. ``notes``: what is doubtful about a benchmark.
     """
     lines = ["# Measured by `python -m gpu_ref bench`. Units, method, spread and repeats are in the _source strings.", ""]
-    lines += ["[provenance]", *(f"{_key(k)} = {_toml(v)}" for k, v in provenance.items())]
+    lines += ["[provenance]", *(f"{_key(k)} = {toml_value(v)}" for k, v in provenance.items())]
     for (family, name), outcome in outcomes.items():
         lines += ["", f"[{_key(family)}.{_key(name)}]"]
         if (family, name) in kernels:
-            lines.append(f"kernel = {_toml(kernels[family, name])}")
+            lines.append(f"kernel = {toml_value(kernels[family, name])}")
         if outcome.code:
-            lines.append(f"code = {_toml(outcome.code)}")
+            lines.append(f"code = {toml_value(outcome.code)}")
         if notes.get((family, name)):
-            lines.append(f"doubts = {_toml(notes[family, name])}")
+            lines.append(f"doubts = {toml_value(notes[family, name])}")
         for key, number in outcome.numbers.items():
-            lines.append(f"{_key(key)} = {_toml(number.value)}")
+            lines.append(f"{_key(key)} = {toml_value(number.value)}")
             spread = f"spread {number.spread:.3g} over {number.repeats} runs" if number.repeats > 1 else "one run"
-            lines.append(f"{_key(key + '_source')} = {_toml(f'{number.unit}; {number.how}; {spread}')}")
+            lines.append(f"{_key(key + '_source')} = {toml_value(f'{number.unit}; {number.how}; {spread}')}")
     path.write_text("\n".join(lines) + "\n")
 
 

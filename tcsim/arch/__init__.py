@@ -68,15 +68,29 @@ def arch_names() -> tuple[str, ...]:
 
 
 def find_arch(name: str) -> Arch:
-    """The GPU called ``name``: a product (``h200``), an architecture (``hopper``) or a target (``sm_90``).
+    """The GPU called ``name``: a product (``h200``), an architecture (``hopper``) or a target (``sm_90``); or the one that a
+    file describes (``mine.toml``, as ``python -m gpu_ref bench --device-file`` writes it).
 
     Raises DeviceError with what is known if there is none.
     """
+    if name.endswith(".toml"):
+        return _described(Path(name).resolve())
     key = name.lower().strip()
     arch = _known().get(_aliases().get(key, key))
     if arch is None:
         names = ", ".join(arch_names())
         raise DeviceError(f"unknown device {name!r}; known: {names}; also {', '.join(sorted(_aliases()))}")
+    return arch
+
+
+@cache
+def _described(path: Path) -> Arch:
+    try:
+        arch = load_arch(path)
+    except OSError as problem:
+        raise DeviceError(f"cannot read the device file {path}: {problem.strerror}") from None
+    if arch.name in _known() or arch.name in _aliases():
+        raise DeviceError(f"{path}: name = {arch.name!r} is that of a GPU that tcsim brings; give it another")
     return arch
 
 
@@ -89,7 +103,7 @@ def find_timing(arch: Arch) -> Timing:
             f"{arch.name} has no timing tables: kernels run on it, but without cycles. Devices with timing: {timed}. "
             f"Try with tcsim.Device({timed.split(', ')[0]!r}), or launch outside the profiler"
         )
-    chip = _chips().get(board.chip)
+    chip = arch.chip if arch.chip is not None and arch.chip.name == board.chip else _chips().get(board.chip)
     if chip is None:
         raise DeviceError(f"{arch.name}: unknown chip {board.chip!r}; known: {', '.join(_chips())}")
     return Timing(chip, board.clocks, board.l2, board.dram)

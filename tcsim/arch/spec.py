@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from tcsim.arch.timing_spec import BoardTiming
+from tcsim.arch.timing_spec import BoardTiming, Chip
 
 __all__ = ["Arch", "Limits", "Memory"]
 
@@ -42,7 +42,7 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Arch(Struct, frozen=True, forbid_unknown_fields=True):
     """One GPU. ``sm`` is the compute capability times ten (90 for 9.0). ``timing``: how fast it is, where that is
-    known.
+    known; ``chip``: the die's tables, where the description brings its own (:func:`tcsim.arch.find_arch` of a file).
     """
 
     name: str
@@ -52,3 +52,4 @@ class Arch(Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits
     memory: Memory
     timing: BoardTiming | None = None
+    chip: Chip | None = None
