@@ -37,7 +37,7 @@ def test_errors_are_relative_to_what_was_recorded() -> None:
 def test_every_launch_is_in_the_table_and_in_the_picture() -> None:
     groups = {"looked at": LAUNCHES[:2], "held out": LAUNCHES[2:]}
     text = "\n".join(report(groups))
-    assert "| a | looked at | machine code | 110 | 100 | +10.0 %" in text and "| c | held out |" in text
+    assert "| a | looked at | 110 | 100 | +10.0 % | 1 |" in text and "| c | held out |" in text
     tree = ElementTree.fromstring(scatter(groups))
     titles = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}title")]
     assert titles == [f"{x.name}: {x.predicted[CYCLES]:,.0f} predicted, {x.recorded[CYCLES]:,.0f} recorded" for x in LAUNCHES]

@@ -116,7 +116,8 @@ def run(options: argparse.Namespace) -> int:
         for archive in archives:
             group = f"{HELD_OUT}: {archive.name.partition('.')[0]}"
             jobs.setdefault(group, []).extend(stack.enter_context(archive_jobs(archive, options.only, device, as_found)))
-        groups = _timed(jobs, options.jobs)
+        groups, problems = _timed(jobs, options.jobs)
+        failed |= problems
     if not any(groups.values()):
         raise TcsimError("none of these launches was recorded with Nsight Compute's metrics")
     text = "\n".join(report(groups)) + "\n"
@@ -153,13 +154,19 @@ def _measured(archive: Path, kept: Path, only: Sequence[str], repeats: int) -> t
     return kept / archive.name, bool(failed)
 
 
-def _timed(jobs: dict[str, list[Job]], processes: int) -> dict[str, list[Timed]]:
+def _timed(jobs: dict[str, list[Job]], processes: int) -> tuple[dict[str, list[Timed]], bool]:
+    """The launches of each group as they were timed, and whether some could not be."""
     every = iter(timed([job for group in jobs.values() for job in group], processes))
     groups: dict[str, list[Timed]] = {}
+    failed = False
     for group, wanted in jobs.items():
         groups[group] = []
         for _ in wanted:
             launch = next(every)
+            if launch.problem:
+                failed = True
+                print(f"FAILED {launch.name}: {launch.problem}", file=sys.stderr, flush=True)
+                continue
             groups[group].append(launch)
             print(f"{launch.name}: {launch.predicted['sm__cycles_elapsed.max']:,.0f} cycles", file=sys.stderr, flush=True)
-    return groups
+    return groups, failed

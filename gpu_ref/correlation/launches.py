@@ -8,7 +8,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -29,12 +29,15 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class Timed:
-    """A launch: metrics predicted and recorded, and what was timed (machine code or PTX)."""
+    """A launch: metrics predicted and recorded, what was timed (machine code or PTX), and by metric the values of all runs of
+    the recording where there are several (``recorded`` has their median). ``problem``: why it could not be timed."""
 
     name: str
     predicted: Metrics
     recorded: Metrics
     what: str
+    runs: dict[str, list[float]] = field(default_factory=dict)
+    problem: str = ""
 
 
 @dataclass(frozen=True)
@@ -101,15 +104,25 @@ def timed(jobs: Sequence[Job], processes: int = 1) -> Iterator[Timed]:
 
 
 def _timed(job: Job) -> Timed:
-    with warnings.catch_warnings(), tcsim.Device(job.device):
-        warnings.simplefilter("ignore")  # other kernels of a file may be unsupported
-        if job.bundle:
-            launch = prepare(str(job.folder), LaunchOptions())
-            found = {name: float(metric.value) for name, metric in launch.bundle.metrics.items()}
-            with launch.device:
-                return _time(job.name, launch.run, found, job.as_found)
-        each = read(job.folder)[1][job.name]
-        return _time(job.name, _runner(job.folder, each), recorded(each), job.as_found)
+    try:
+        with warnings.catch_warnings(), tcsim.Device(job.device):
+            warnings.simplefilter("ignore")  # other kernels of a file may be unsupported
+            return _timed_bundle(job) if job.bundle else _timed_launch(job)
+    except TcsimError as error:
+        return Timed(job.name, {}, {}, "", problem=str(error))
+
+
+def _timed_bundle(job: Job) -> Timed:
+    launch = prepare(str(job.folder), LaunchOptions())
+    measured = {name: float(metric.value) for name, metric in launch.bundle.metrics.items()}
+    with launch.device:
+        return _time(job.name, launch.run, measured, job.as_found)
+
+
+def _timed_launch(job: Job) -> Timed:
+    launch = read(job.folder)[1][job.name]
+    found = _time(job.name, _runner(job.folder, launch), recorded(launch), job.as_found)
+    return replace(found, runs=launch.get("repeats", {}))
 
 
 def _runner(folder: Path, launch: Launch) -> Callable[[], object]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpu_ref.correlation.launches import Timed
+from gpu_ref.correlation.mechanisms import mechanisms
 from gpu_ref.correlation.statistics import COMPARED, agreement
 
 __all__ = ["report", "scatter"]
@@ -16,27 +17,35 @@ _COLOURS = ("#d9534a", "#4a90d9", "#5a9e4b", "#b07cc6", "#d8a43a")
 
 def report(groups: Mapping[str, Sequence[Timed]]) -> Iterator[str]:
     """Lines of Markdown: agreement by metric and group, then every launch."""
-    yield "| group | metric | launches | MAPE | median | p90 | largest | correlation of logarithms |"
-    yield "|---|---|--:|--:|--:|--:|--:|--:|"
+    yield "| group | metric | launches | equal | MAPE | median | p90 | largest | correlation of logarithms |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
     for group, launches in groups.items():
         for metric in COMPARED:
             found = agreement(launches, metric)
             if found is not None:
                 sizes = " | ".join(f"{size:.1f} %" for size in (found.mape, found.median, found.p90, found.largest))
-                yield f"| {group} | `{metric}` | {found.count} | {sizes} | {found.correlation:.3f} |"
+                yield f"| {group} | `{metric}` | {found.count} | {found.equal} | {sizes} | {found.correlation:.3f} |"
     yield ""
     yield "Error: predicted / recorded - 1 of each launch; MAPE: the mean of its size. Launches that recorded 0 are left out."
+    yield from mechanisms(groups)
     yield ""
-    yield "| launch | group | timed | cycles | H200 | error | active cycles | H200 | error |"
-    yield "|---|---|---|--:|--:|--:|--:|--:|--:|"
+    yield "Every launch. Runs: of how many the recorded cycles are the median, and how far apart they are (largest - smallest)."
+    yield ""
+    yield "| launch | group | cycles | recorded | error | runs | active cycles | recorded | error |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
     for group, launches in groups.items():
         for each in launches:
-            cells = [each.name, group, each.what.partition(",")[0]]
+            cells = [each.name, group]
             for metric in (CYCLES, ACTIVE):
                 predicted, recorded = each.predicted[metric], each.recorded.get(metric, 0.0)
                 error = f"{100 * (predicted / recorded - 1):+.1f} %" if recorded else ""
                 cells += [f"{predicted:,.0f}", f"{recorded:,.0f}", error]
-            yield f"| {' | '.join(cells)} |"
+            runs = each.runs.get(CYCLES, [])
+            spread = f"{len(runs)}: {100 * (max(runs) - min(runs)) / each.recorded[CYCLES]:.1f} %" if len(runs) > 1 else "1"
+            yield f"| {' | '.join([*cells[:5], spread, *cells[5:]])} |"
+    what = sorted({each.what.partition(",")[0] for launches in groups.values() for each in launches})
+    yield ""
+    yield f"Timed: {', '.join(what)}."
 
 
 def scatter(groups: Mapping[str, Sequence[Timed]], metric: str = CYCLES) -> str:
@@ -50,6 +59,7 @@ def scatter(groups: Mapping[str, Sequence[Timed]], metric: str = CYCLES) -> str:
     values = [value for point in points for value in point[:2]] or [1.0, 10.0]
     low, high = 10 ** math.floor(math.log10(min(values))), 10 ** math.ceil(math.log10(max(values)))
     size, left, top = 420, 70, 20
+    legend = 18 * -(-len(groups) // 3)
     scale = size / math.log10(high / low)
 
     def at(value: float) -> float:
@@ -60,9 +70,9 @@ def scatter(groups: Mapping[str, Sequence[Timed]], metric: str = CYCLES) -> str:
 
     band = [place(low, low * 0.8), place(high, high * 0.8), place(high, high * 1.2), place(low, low * 1.2)]
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + size + 50} {top + size + 80}" font-family="sans-serif" '
-        'font-size="12"><style>text{fill:#444}line,rect{stroke:#999}@media(prefers-color-scheme:dark){text{fill:#ccc}'
-        "line,rect{stroke:#777}}</style>",
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + size + 50} {top + size + 66 + legend}" '
+        'font-family="sans-serif" font-size="12"><style>text{fill:#444}line,rect{stroke:#999}'
+        "@media(prefers-color-scheme:dark){text{fill:#ccc}line,rect{stroke:#777}}</style>",
         f'<rect x="{left}" y="{top}" width="{size}" height="{size}" fill="none"/>',
         f'<clipPath id="c"><rect x="{left}" y="{top}" width="{size}" height="{size}"/></clipPath>',
         f'<polygon points="{" ".join(band)}" fill="#4a90d9" opacity="0.18" clip-path="url(#c)"/>',
@@ -80,8 +90,8 @@ def scatter(groups: Mapping[str, Sequence[Timed]], metric: str = CYCLES) -> str:
         colour = _COLOURS[number % len(_COLOURS)]
         out.append(f'<circle cx="{cx}" cy="{cy}" r="3.5" fill="{colour}" opacity="0.8"><title>{title}</title></circle>')
     for number, (group, launches) in enumerate(groups.items()):
-        y = top + size + 58
-        x = left + 150 * number
+        y = top + size + 58 + 18 * (number // 3)
+        x = left + 155 * (number % 3)
         out.append(f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{_COLOURS[number % len(_COLOURS)]}"/>')
         out.append(f'<text x="{x + 10}" y="{y}">{group} ({len(launches)})</text>')
     middle = left + size / 2

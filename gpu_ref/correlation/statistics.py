@@ -14,16 +14,32 @@ __all__ = ["COMPARED", "Agreement", "agreement", "errors"]
 COMPARED = (
     "sm__cycles_elapsed.max",
     "sm__cycles_active.avg",
+    "gpu__time_duration.sum",
     "smsp__inst_executed.sum",
     "smsp__thread_inst_executed.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
-    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
-    "lts__t_sectors_srcunit_tex.sum",
-    "dram__bytes_read.sum",
+    "sm__inst_executed_pipe_alu.sum",
+    "sm__inst_executed_pipe_fma.sum",
+    "sm__inst_executed_pipe_lsu.sum",
+    "sm__inst_executed_pipe_xu.sum",
+    "sm__inst_executed_pipe_tensor_op_hmma.sum",
     "smsp__issue_active.avg.per_cycle_active",
+    "smsp__warps_eligible.avg.per_cycle_active",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "lts__t_sectors.sum",
+    "lts__t_sectors_srcunit_tex.sum",
+    "lts__t_sectors_srcunit_tex_lookup_hit.sum",
+    "lts__t_sectors_op_read.sum",
+    "lts__t_sectors_op_write.sum",
+    "lts__d_sectors_fill_device.sum",
+    "dram__bytes_read.sum",
+    "launch__registers_per_thread",
 )
 """Metrics that are compared, by Nsight Compute's names."""
 
@@ -31,9 +47,11 @@ COMPARED = (
 @dataclass(frozen=True)
 class Agreement:
     """Of one metric over launches: mean absolute percentage error, median, 90th percentile and largest absolute error (all in
-    per cent), and the correlation of the logarithms (NaN where all recorded values are the same)."""
+    per cent), and the correlation of the logarithms (NaN where all recorded values are the same). ``equal``: launches whose
+    values are the same."""
 
     count: int
+    equal: int
     mape: float
     median: float
     p90: float
@@ -60,6 +78,7 @@ def agreement(launches: Sequence[Timed], metric: str) -> Agreement | None:
     logs = [(math.log(a), math.log(b)) for a, b in pairs if a and b and a > 0 and b > 0]
     return Agreement(
         len(sizes),
+        sum(size < 5e-5 for size in sizes),
         sum(sizes) / len(sizes),
         sizes[len(sizes) // 2],
         sizes[min(len(sizes) - 1, int(0.9 * len(sizes)))],
