@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_ref.__main__ import main
 from gpu_ref.correlation.archives import opened, pack, read, recorded, suite_launches, write
 from gpu_ref.correlation.measure import measure
 from gpu_ref.metrics import REPEATED
@@ -16,7 +17,7 @@ from isa.errors import TcsimError
 FAKE = Path(__file__).parent / "fake_gpu"
 ROOT = FAKE.parents[1]
 PTX = ".version 8.0\n.target sm_80\n.address_size 64\n" + "".join(
-    f".visible .entry {name}() {{ ret; }}\n" for name in ("double", "fault")
+    f".visible .entry {name}(.param .u64 x, .param .u64 y, .param .u32 n) {{ ret; }}\n" for name in ("double", "fault")
 )
 TABLE = """
 [{name}]
@@ -53,15 +54,21 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FAKE_NCU_LOG", str(tmp_path / "ncu.log"))
 
 
-def test_every_launch_is_counted_but_the_one_that_traps(fake_gpu: None, archive: Path) -> None:
-    with opened(archive) as folder:
-        found = measure(folder, repeats=3)
-        assert found.done == ["a"] and list(found.failed) == ["b"] and "illegal memory access" in found.failed["b"]
+def test_one_command_measures_times_and_compares(
+    fake_gpu: None, archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "table.md"
+    options = ["--measure", str(archive), "--repeats", "3", "--keep", str(tmp_path / "kept"), "--out", str(table)]
+    assert main(["correlate", *options]) == 1  # one launch traps; the others are counted
+    assert "FAILED b: " in (errors := capsys.readouterr().err) and "illegal memory access" in errors
+    with opened(tmp_path / "kept" / archive.name) as folder:
         provenance, launches = read(folder)
+        assert not (folder / "cubin").exists()
     assert provenance["gpu"] == "NVIDIA H200" and provenance["ncu"] == "2025.3.1.0"
     assert launches["a"]["metrics"]["sm__cycles_elapsed.max"] == 1_003_112
     assert launches["a"]["repeats"]["sm__cycles_elapsed.max"] == [1_003_112] * 4  # the first run's among them
     assert set(launches["a"]["repeats"]) <= set(REPEATED) and "metrics" not in launches["b"]
+    assert "| a | held out: suite |" in table.read_text() and "| 1,003,112 |" in table.read_text()
 
 
 def test_more_runs_of_some_launches_leave_the_rest_alone(fake_gpu: None, archive: Path) -> None:
