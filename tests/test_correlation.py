@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,8 @@ def test_every_launch_is_in_the_table_and_in_the_picture() -> None:
     groups = {"looked at": LAUNCHES[:2], "held out": LAUNCHES[2:]}
     text = "\n".join(report(groups))
     assert "| a | looked at | 110 | 100 | +10.0 % | 1 |" in text and "| c | held out |" in text
+    tensor = replace(LAUNCHES[0], recorded={**LAUNCHES[0].recorded, "sm__inst_executed_pipe_tensor_op_hmma.sum": 8.0})
+    assert "| g, tensor cores | `sm__cycles_elapsed.max` | 1 | 0 | 10.0 % |" in "\n".join(report({"g": [tensor, LAUNCHES[1]]}))
     tree = ElementTree.fromstring(scatter(groups))
     titles = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}title")]
     assert titles == [f"{x.name}: {x.predicted[CYCLES]:,.0f} predicted, {x.recorded[CYCLES]:,.0f} recorded" for x in LAUNCHES]

@@ -12,6 +12,8 @@ from gpu_ref.correlation.statistics import COMPARED, agreement
 __all__ = ["report", "scatter"]
 
 CYCLES, ACTIVE = "sm__cycles_elapsed.max", "sm__cycles_active.avg"
+TENSOR = tuple(f"sm__inst_executed_pipe_tensor_op_{kind}.sum" for kind in ("hmma", "imma", "dmma", "gmma"))
+"""Who uses tensor cores counts one of these."""
 _COLOURS = ("#d9534a", "#4a90d9", "#5a9e4b", "#b07cc6", "#d8a43a")
 
 
@@ -20,11 +22,10 @@ def report(groups: Mapping[str, Sequence[Timed]]) -> Iterator[str]:
     yield "| group | metric | launches | equal | MAPE | median | p90 | largest | correlation of logarithms |"
     yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
     for group, launches in groups.items():
-        for metric in COMPARED:
-            found = agreement(launches, metric)
-            if found is not None:
-                sizes = " | ".join(f"{size:.1f} %" for size in (found.mape, found.median, found.p90, found.largest))
-                yield f"| {group} | `{metric}` | {found.count} | {found.equal} | {sizes} | {found.correlation:.3f} |"
+        yield from _agreements(group, launches, COMPARED)
+        tensor = [each for each in launches if any(each.recorded.get(metric) for metric in TENSOR)]
+        if 0 < len(tensor) < len(launches):
+            yield from _agreements(f"{group}, tensor cores", tensor, (CYCLES, ACTIVE))
     yield ""
     yield "Error: predicted / recorded - 1 of each launch; MAPE: the mean of its size. Launches that recorded 0 are left out."
     yield from mechanisms(groups)
@@ -46,6 +47,14 @@ def report(groups: Mapping[str, Sequence[Timed]]) -> Iterator[str]:
     what = sorted({each.what.partition(",")[0] for launches in groups.values() for each in launches})
     yield ""
     yield f"Timed: {', '.join(what)}."
+
+
+def _agreements(group: str, launches: Sequence[Timed], metrics: Sequence[str]) -> Iterator[str]:
+    for metric in metrics:
+        found = agreement(launches, metric)
+        if found is not None:
+            sizes = " | ".join(f"{size:.1f} %" for size in (found.mape, found.median, found.p90, found.largest))
+            yield f"| {group} | `{metric}` | {found.count} | {found.equal} | {sizes} | {found.correlation:.3f} |"
 
 
 def scatter(groups: Mapping[str, Sequence[Timed]], metric: str = CYCLES) -> str:
