@@ -91,3 +91,19 @@ def test_what_was_counted_several_times_is_compared_by_its_median() -> None:
 def test_the_same_contents_pack_to_the_same_bytes(archive: Path, tmp_path: Path) -> None:
     pack(tmp_path / "in", tmp_path / "again.tar.xz")
     assert (tmp_path / "again.tar.xz").read_bytes() == archive.read_bytes()
+
+
+def test_the_fresh_archive_holds_the_suite_and_sources_of_the_repository() -> None:
+    cycles = ROOT / "traces" / "cycles"
+    with opened(ROOT / "traces" / "fresh.tar.xz") as folder:
+        provenance, launches = read(folder)
+        suite = suite_launches(cycles / "fresh.toml")
+        assert {name: {key: launches[name][key] for key in each} for name, each in suite.items()} == suite
+        sources = {path.name for path in (folder / "source").iterdir()}
+        assert sources == {"fresh.toml", *(path.name for path in cycles.glob("*.cu")), "triton_cycles.py"}
+        for name in sources:
+            assert (folder / "source" / name).read_text() == (cycles / name).read_text(), name
+        assert {launch["ptx"] for launch in launches.values()} == {path.name for path in (folder / "ptx").iterdir()}
+    assert len(launches) >= 100 and provenance["gpu"] == "NVIDIA H200"
+    assert all(len(launch["repeats"]["sm__cycles_elapsed.max"]) >= 3 for launch in launches.values())
+    assert all(launch["metrics"].get("smsp__inst_executed.sum") for launch in launches.values())
