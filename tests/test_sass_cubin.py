@@ -64,6 +64,31 @@ def test_variables_have_the_values_that_the_cubin_gives_them(name: str, tmp_path
     assert outputs == calls.RECORDED[name]
 
 
+POINTERS = """
+.version 8.0
+.target sm_80
+.address_size 64
+.global .align 1 .b8 text[4] = {7, 8, 9, 0};
+.global .align 8 .u64 behind[2] = {generic(text), generic(text)+1};
+.visible .entry k(.param .u64 out)
+{
+.reg .b64 l<4>; .reg .b32 r<3>;
+ld.param.u64 l0, [out]; mov.u32 r0, %tid.x; mul.wide.u32 l1, r0, 8; mov.u64 l2, behind; add.u64 l1, l1, l2;
+ld.global.u64 l2, [l1]; ld.u8 r1, [l2]; mul.wide.u32 l3, r0, 4; add.u64 l0, l0, l3; st.global.u32 [l0], r1; ret;
+}
+"""
+
+
+@needs_tools
+@pytest.mark.parametrize("sm", [80, 90])
+def test_variables_that_point_at_others(sm: int, tmp_path: Path) -> None:
+    (tmp_path / "pointers.ptx").write_text(POINTERS)
+    with tcsim.Device(f"sm_{sm}"):
+        out = tcsim.zeros(2, np.uint32)
+        tcsim.RawModule(path=cubin(tmp_path / "pointers.ptx", sm, tmp_path)).get_function("k")((1,), (2,), (out,))
+        assert out.get().tolist() == [7, 8]
+
+
 @needs_tools
 def test_the_command_line_takes_cubins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = cubin(TRACES / "kernels" / "vector_add.ptx", 90, tmp_path)

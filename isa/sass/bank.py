@@ -25,6 +25,7 @@ from isa.sass.operands import Constant
 from isa.sass.sections import Section
 
 __all__ = [
+    "GENERIC",
     "RESERVED_BEHIND_AT",
     "SHARED_BYTES_AT",
     "WORKSPACE",
@@ -192,8 +193,8 @@ def add_functions(layout: BankLayout, code: CodeSection, functions: Mapping[str,
     layout.image = replace(image, content=bytes(content))
 
 
-_GENERIC = "fun@R_CUDA_G64"
-"""How nvdisasm marks the generic address of a ``.const`` variable."""
+GENERIC = "fun@R_CUDA_G64"
+"""How nvdisasm marks the generic address of a variable."""
 
 _TABLE_START = (1).to_bytes(8, "little")
 
@@ -204,7 +205,7 @@ def _place_in(code: CodeSection, function: str) -> int | None:
 
 
 def _symbol(text: str, kernel: str) -> SymbolRef:
-    name, _, addend = text.removeprefix(_GENERIC).strip("()").partition("+")
+    name, _, addend = text.removeprefix(GENERIC).strip("()").partition("+")
     name = name.strip()
     if not name.replace("_", "a").replace("$", "a").replace(".", "a").isalnum():
         item = Unsupported(text, "the constant bank holds an address of this kind, which is not known", 0, kernel)

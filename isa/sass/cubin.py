@@ -20,6 +20,7 @@ from pathlib import Path
 from isa.cachefolder import cache_folder
 from isa.errors import TcsimError
 from isa.sass.assemble import Listing
+from isa.sass.bank import GENERIC
 from isa.sass.listing import CodeSection, MachineCode
 from isa.sass.sections import Section, trim
 from isa.sass.toolchain import AssemblerError, required
@@ -145,7 +146,8 @@ def _variables(section: Section, space: str) -> list[str]:
                 values.append(str(content[at]))
                 at += 1
             else:
-                values += [f"{0xFF << 8 * byte:#x}({relocation.symbol.strip('()')})" for byte in range(relocation.width)]
+                symbol = relocation.symbol.removeprefix(GENERIC).strip("()")
+                values += [f"{0xFF << 8 * byte:#x}({symbol})" for byte in range(relocation.width)]
                 at += relocation.width
         value = f" = {{{', '.join(values)}}}" if any(text != "0" for text in values) else ""
         out.append(f".visible .{space} .align {align} .b8 {name}[{end - start}]{value};")

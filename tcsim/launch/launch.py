@@ -118,7 +118,8 @@ def _leaves_low_bits(launch: Launch) -> bool:
     code without PTX says nothing.
     """
     opcodes = [instruction.opcode for instruction in launch.lowered().instructions] if launch.lowered is not None else []
-    return bool(opcodes) and not any(opcode.startswith("cvt.") and ".tf32" in opcode for opcode in opcodes)
+    handed_on = any("mma" in opcode and ".tf32" in opcode for opcode in opcodes)
+    return handed_on and not any(opcode.startswith("cvt.") and ".tf32" in opcode for opcode in opcodes)
 
 
 @contextmanager
