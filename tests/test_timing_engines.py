@@ -165,7 +165,17 @@ def test_machine_code_takes_the_same_on_both_engines(body: str, grid: int, threa
 
 
 @pytest.mark.parametrize(
-    "name", ["block_scan", "gemm_f16_small", "producer_consumer", "bytecode", "block_pipeline", "tensor_multicast", "locks"]
+    "name",
+    [
+        "block_scan",
+        "gemm_f16_small",
+        "producer_consumer",
+        "bytecode",
+        "polynomial",
+        "block_pipeline",
+        "tensor_multicast",
+        "locks",
+    ],
 )
 def test_recorded_kernels_take_the_same_on_both_engines(name: str, traces: Path) -> None:
     """A timeline that watches changes nothing either."""

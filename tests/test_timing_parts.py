@@ -19,6 +19,7 @@ from tcsim.errors import DeviceError
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.arrays import ArrayTable
 from tcsim.timing.barriers import CtaBarriers
+from tcsim.timing.constant_cache import indexed_constants, operand_constants
 from tcsim.timing.hierarchy import (
     DRAM_READ,
     DRAM_WRITTEN,
@@ -369,3 +370,27 @@ def test_specs_are_frozen() -> None:
         H200.chip.l1.latency = 1  # type: ignore[misc]
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.convert({**msgspec.to_builtins(H200.chip.l1), "ways": 4}, L1Spec)
+
+
+def test_constants_come_by_lines_and_blocks_and_addresses_one_after_another() -> None:
+    spec = H200.chip.constant_cache
+    memories = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 2, constants=(64 << 10, 0))
+    m, cold = memories.address, cycles_of_ns(spec.line_ns, H200.clocks.sm_hz)
+    blocks, fits = spec.line_bytes // 64, spec.operand_bytes // 64
+    assert operand_constants(m, 0, blocks, 100) == 100 + cold + spec.operand_miss
+    assert operand_constants(m, 0, blocks + 1, 5000) == 5000 + spec.operand_miss  # its line is there
+    assert operand_constants(m, 0, blocks, 6000) == 6000
+    assert operand_constants(m, 1, blocks, 6000) == 6000 + cold + spec.operand_miss  # another SM
+    for block in range(fits):
+        operand_constants(m, 0, 100 + block, 10000)
+    assert operand_constants(m, 0, blocks, 90000) == 90000 + spec.operand_miss  # replaced, but its line is still there
+    words = np.array([3, 5, 2 * 100, 2 * 100 + 1, 2 * 101], np.int64)  # three sectors of two blocks, five addresses
+    assert indexed_constants(m, 0, words.ctypes.data, 0, 90000) == (2 * spec.indexed_miss + 4 * spec.way, 4 * spec.way)
+    assert indexed_constants(m, 0, words.ctypes.data, 0, 95000) == (4 * spec.way, 4 * spec.way)
+
+
+def test_the_parameters_are_in_the_constant_caches_behind_the_first() -> None:
+    spec = H200.chip.constant_cache
+    m = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 1, constants=(4096, 552)).address
+    words = np.array([1, 1, 528 >> 5], np.int64)
+    assert indexed_constants(m, 0, words.ctypes.data, 0, 10) == (spec.indexed_miss, 0)

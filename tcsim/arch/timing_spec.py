@@ -18,6 +18,7 @@ __all__ = [
     "Chip",
     "Clocks",
     "Clusters",
+    "ConstantCache",
     "Dram",
     "InstructionCache",
     "L2Capacity",
@@ -77,6 +78,23 @@ class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
     shared_block_ns: float
     constant_miss_ns: float
     shared_constant_ns: float
+    source: str
+
+
+class ConstantCache(Struct, frozen=True, forbid_unknown_fields=True):
+    """The constant caches of an SM, of machine code: ``operand_bytes`` for constants that are operands, ``indexed_bytes`` for
+    those that are loaded by an index. One that is not there takes ``operand_miss``, ``indexed_miss`` cycles more, and when its
+    line of ``line_bytes`` is used for the first time ``line_ns`` besides. An indexed load takes ``way`` cycles for each
+    different address after the first.
+    """
+
+    operand_bytes: int
+    indexed_bytes: int
+    line_bytes: int
+    operand_miss: int
+    indexed_miss: int
+    line_ns: float
+    way: int
     source: str
 
 
@@ -293,6 +311,7 @@ class Chip(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     scheduler: Scheduler
     instruction_cache: InstructionCache
+    constant_cache: ConstantCache
     launch: LaunchCosts
     lsu: Lsu
     shared_memory: SharedMemory

@@ -19,6 +19,7 @@ from isa.machine import (
     LOCAL_DEVICE,
     LOCAL_SIZE,
     LOCAL_WINDOW,
+    PARAM,
     RANK,
     SHARED,
     SHARED_BITS,
@@ -29,7 +30,7 @@ from isa.machine import (
 from isa.program import OPERANDS, Program
 from tcsim.execute.barriers import popcount
 
-__all__ = ["MAX_WORDS", "PEERS", "access_table", "describe", "load_wavefronts", "tile_table", "wavefronts"]
+__all__ = ["MAX_WORDS", "PEERS", "access_table", "constant_address", "describe", "load_wavefronts", "tile_table", "wavefronts"]
 
 SECTOR_BITS, LINE_BITS = 5, 7
 BANKS = 32
@@ -41,7 +42,7 @@ MAX_WORDS = 8 * 67
 SPACE, SIZE, OPERAND, PLANES, SECOND, SECOND_PLANES, ROWS, ROW_AT, TILE, SCALE, UNIFORM, WHAT, READING, HOW = range(14)
 COLUMNS = 14
 
-LOAD, STORE, ATOMIC, MATRIX = range(4)
+LOAD, STORE, ATOMIC, MATRIX, CONSTANT = range(5)
 """What an access does, as far as its wavefronts differ."""
 
 PEERS = 31
@@ -78,7 +79,21 @@ def access_table(program: Program) -> NDArray[np.int32]:
         if access.tile is not None:
             table[pc, TILE] = tiles
             tiles += 1
+    for pc, opcode in enumerate(program.opcodes):
+        if program.image is not None and opcode.startswith("LDC") and program.reads[pc]:
+            position, _, _ = constant_address(program, pc)
+            size, row = 8 if "64" in opcode.split(".") else 4, program.code[pc, OPERANDS]
+            table[pc, : WHAT + 1] = PARAM, size, position, 1, -1, 0, 32, row, -1, 1, 0, CONSTANT
     return table
+
+
+def constant_address(program: Program, pc: int) -> tuple[int, int, int]:
+    """Of an LDC or ULDC of machine code: the position of its address in its operand row, behind what it writes; the plane of
+    its base register and its offset in the image of constants."""
+    position = 2 if "64" in program.opcodes[pc].split(".") else 1
+    first = int(program.code[pc, OPERANDS]) // 4 + position
+    base, offset = program.pool[first : first + 2].tolist()
+    return position, base, offset
 
 
 def _what(kind: str) -> int:
@@ -115,8 +130,9 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
 
     For shared memory [wavefronts, -1], or of another CTA of the cluster [wavefronts, -2 - its SM]; for device memory [sectors,
     detail, sector address / 32, ...], where the detail is of a load the wavefronts it takes if it hits the L1, of a store
-    whether it leaves bytes of its sectors alone (1) or not (0), of an atomic the most lanes on one word; behind the sectors of
-    an atomic stands for each of them the most lanes on one of its words. A copy has both parts, shared first. A tile has one
+    whether it leaves bytes of its sectors alone (1) or not (0), of an atomic the most lanes on one word, of a load of constants,
+    whose addresses are places in their image, how many differ; behind the sectors of an atomic stands for each of them the most
+    lanes on one of its words. A copy has both parts, shared first. A tile has one
     part per register.
     """
     addresses = stack_array(32, np.int64)
@@ -231,6 +247,8 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
     end = _sectors(words, start, addresses, lanes, size // rows, rows)
     if what == ATOMIC:
         words[start + 1], end = _busiest_words(words, start, addresses, lanes)
+    elif what == CONSTANT:
+        words[start + 1] = _different(addresses, lanes)
     elif what == LOAD:
         words[start + 1] = rows * load_wavefronts(addresses, lanes, size // rows)
     else:
@@ -317,6 +335,20 @@ def _busiest_bank(addresses, lanes):
         if (lanes >> np.uint32(lane)) & np.uint32(1):
             counts[(addresses[lane] >> 2) & (BANKS - 1)] += 1
     return max(np.int64(1), counts.max())
+
+
+@compiled
+def _different(addresses, lanes):
+    """How many different addresses there are."""
+    count = 0
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            count += 1
+            for other in range(lane):
+                if (lanes >> np.uint32(other)) & np.uint32(1) and addresses[other] == addresses[lane]:
+                    count -= 1
+                    break
+    return count
 
 
 @compiled

@@ -21,6 +21,7 @@ from tcsim.memory import DeviceMemory
 from tcsim.timing.compiled import CompiledChip
 from tcsim.timing.compiled.others import address_for
 from tcsim.timing.compiled.state import new_chip_state
+from tcsim.timing.constant_cache import parameters_end
 from tcsim.timing.counters import Counters
 from tcsim.timing.footprint import lines_per_line
 from tcsim.timing.gpc_clock import covers_all_gpcs, elapsed_cycles
@@ -126,6 +127,7 @@ def run_timed(
             )
         kept = placement.coming(clusters)
         sampled = Sampled(kept, clusters, tuple(placement.sms), requests, lines, loads, placement.per_sm)
+    constant_bytes = len(program.image.content) if program.image is not None else 0
     memories = new_hierarchy(
         arch,
         timing,
@@ -135,6 +137,7 @@ def run_timed(
         table.blocks,
         places=placement.places,
         signalled=signalled,
+        constants=(constant_bytes, parameters_end(program)),
         busy=placement.busy,
         share=Share(sampled.requests, 1 / sampled.footprint) if sampled is not None else Share(),
     )

@@ -16,6 +16,7 @@ import numpy as np
 from isa.compiled import inlined
 from tcsim.arch import Arch, Timing
 from tcsim.timing.arrays import ArrayTable
+from tcsim.timing.constant_cache import put_constant_caches
 from tcsim.timing.lru import new_lru
 from tcsim.timing.units import TICKS, cycles_of_ns, ticks_of_bytes
 
@@ -61,7 +62,8 @@ COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_S
     0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 23, 24,
 )  # fmt: skip
 MBARRIER, MBARRIER_LATEST, MBARRIER_DONE, SCRATCH = 25, 26, 27, 28
-FIRST_FREE = 29
+# 29 to 32: constant caches (tcsim.timing.constant_cache).
+FIRST_FREE = 33
 """The numbers from here on are free for other users of the table."""
 TABLE = 80
 
@@ -105,12 +107,14 @@ def new_hierarchy(
     busy: int = 1,
     places: int = 1,
     signalled: int = 0,
+    constants: tuple[int, int] = (0, 0),
     share: Share = WHOLE,
 ) -> Hierarchy:
     """Cold memories for ``sms`` SMs, each with ``l1_bytes`` of L1 data cache, and counters for ``instructions``, which lie in
     so many ``blocks`` of the instruction cache. ``busy``: SMs
     that run CTAs; ``places``: of CTAs, each with mbarrier objects anywhere in ``signalled``
-    bytes. ``share``: what of the L2 and the memory they have."""
+    bytes. ``constants``: bytes of the program's banks, and up to its last parameter. ``share``: what of the L2 and the memory
+    they have."""
     chip, hz, dram = timing.chip, timing.clocks.sm_hz, timing.dram
     spec = chip.l2
     costs = np.zeros(COST_COUNT, np.int64)
@@ -178,6 +182,7 @@ def new_hierarchy(
         table.put(number, np.zeros((caches, slots), np.int64))
     groups = -(-sms // spec.merging_sms) if spec.merging_sms else 1
     table.put(MERGES, np.full((groups * MERGE_SLOTS, 4), -1, np.int64))
+    put_constant_caches(table, chip.constant_cache, hz, sms, *constants)
     table.put(CODE, np.full((sms, blocks), -1, np.int64))
     table.put(CODE_USED, np.zeros((sms, blocks + 2), np.int64))
     table.put(L1_THERE, np.zeros((sms, l1_slots), np.int64))

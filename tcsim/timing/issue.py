@@ -49,6 +49,7 @@ class Unit:
     AWAIT = 14  # the end of a phase of one
     BULK = 15  # a copy by the TMA
     ASYNC_STORE = 16  # a store or reduction that signals one
+    CONSTANT = 17  # an indexed load from a constant bank
 
 
 _UNITS = {"clock": Unit.CLOCK, "cluster_arrive": Unit.CLUSTER_ARRIVE, "cluster_wait": Unit.CLUSTER_WAIT}
@@ -68,6 +69,7 @@ class Entry:
     earlier ones (0: never mind). ``pipe``: number of its pipe, ``other`` that of a second one that it may take, or the same;
     ``busy``: cycles that is taken; ``port``, ``stage``: cycles of the SM's data port and of the address stage (0: as the access
     takes). ``unit``: who executes it. ``leaves_sm``: it may need the L2, or the executor. ``block``: of the instruction cache.
+    ``constants``: the block of the constant banks that an operand is in (-1: it has none that a cache may miss).
 
     Of memory accesses: ``lane_ticks``: of an atomic, for each lane on one word. ``cached``: the L1 may serve it.
     ``fewest_wavefronts``: without bank conflicts. ``parts``: of its payload; a tile has one per register, each an instruction
@@ -105,6 +107,7 @@ class Entry:
     unit: int = Unit.PIPE
     leaves_sm: bool = False
     block: int = 0
+    constants: int = -1
     cached: bool = False
     fewest_wavefronts: int = 1
     parts: int = 1

@@ -11,6 +11,8 @@ from isa.machine import SHARED
 from isa.program import EXTRA, KIND, OPERANDS, Kind, Program
 from isa.sass.control import ControlBits
 from tcsim.arch.timing_spec import MachineOperation, Timing
+from tcsim.execute.accesses import constant_address
+from tcsim.timing.constant_cache import BLOCK_BYTES, parameters_end
 from tcsim.timing.issue import Entry, Unit, fewest_wavefronts, picker, store_stage, unit_of
 from tcsim.timing.machine_operations import MachineOperations
 from tcsim.timing.operations import Cost
@@ -56,7 +58,8 @@ class MachineTable:
         self.classes = list(program.opcodes)
         self.starts: list[Segment | None] = [None] * len(program)
         self.scoreboard = ENTRIES
-        self._banks = {plane for _, plane in program.image.planes} if program.image is not None else set()
+        self._banks = {plane: at for at, plane in program.image.planes} if program.image is not None else {}
+        self._parameters_end = parameters_end(program)
         self._commits_on = {
             control.read if opcode == "UTMACMDFLUSH" else control.write
             for opcode, control in zip(program.opcodes, program.control, strict=True)
@@ -92,9 +95,10 @@ class MachineTable:
         entry.other = self.pipes.index(operation.other) if operation.other else entry.pipe
         entry.busy, entry.port = operation.interval, operation.port
         entry.even, entry.odd = self._port_reads[pc]
+        entry.constants = self._constants(pc)
         entry.jump, entry.jump_back = operation.jump, operation.jump_back
         entry.stage = operation.stage or self.chip.lsu.address_interval
-        if entry.unit in (Unit.PIPE, Unit.PORT, Unit.SIGNAL):
+        if entry.unit in (Unit.PIPE, Unit.PORT, Unit.SIGNAL, Unit.CONSTANT):
             entry.order = _QUEUES.get(operation.pipe, 0)
         elif access is not None and access.space == SHARED and entry.unit != Unit.AWAIT:
             entry.order = _QUEUES["mio"]
@@ -132,14 +136,26 @@ class MachineTable:
         waits = [FIRST_SCOREBOARD + number for number in range(6) if control.wait >> number & 1]
         return (*waits, CONSTANT_BANK) if self._reads_constants(pc) else tuple(waits)
 
-    def _reads_constants(self, pc: int) -> bool:
-        """Whether an instruction takes an operand from the constant banks."""
+    def _operands(self, pc: int) -> list[int]:
         program = self.program
-        if program.opcodes[pc].startswith(("LDC", "ULDC")):
-            return True
         first = int(program.code[pc, OPERANDS]) // 4
         following = int(program.code[pc + 1, OPERANDS]) // 4 if pc + 1 < len(program.code) else first
-        return not self._banks.isdisjoint(program.pool[first : max(first, following)].tolist())
+        operands: list[int] = program.pool[first : max(first, following)].tolist()
+        return operands
+
+    def _reads_constants(self, pc: int) -> bool:
+        """Whether an instruction takes an operand from the constant banks."""
+        return self.program.opcodes[pc].startswith(("LDC", "ULDC")) or not self._banks.keys().isdisjoint(self._operands(pc))
+
+    def _constants(self, pc: int) -> int:
+        """The block of constants that an instruction reads in a bank behind that of the parameters, -1 for none. Of loads,
+        those without a register: their address is their place in the image."""
+        program = self.program
+        if program.opcodes[pc].startswith(("LDC", "ULDC")):
+            places = [] if program.reads[pc] else [constant_address(program, pc)[2]]
+        else:
+            places = [self._banks[plane] for plane in self._operands(pc) if plane in self._banks]
+        return max((place // BLOCK_BYTES for place in places if place >= self._parameters_end), default=-1)
 
     def _unit(self, pc: int, words: list[str], operation: MachineOperation) -> int:
         access = self.program.memory[pc]
@@ -147,6 +163,8 @@ class MachineTable:
             return Unit.AWAIT if words[1] == "PHASECHK" else Unit.SIGNAL
         if words[0] in _UNITS:
             return _UNITS[words[0]]
+        if words[0] == "LDC" and self.program.reads[pc]:
+            return Unit.CONSTANT
         if self.program.code[pc, KIND] == Kind.KERNEL and self.program.code[pc, EXTRA] == 1:
             return Unit.CLOCK
         return unit_of(self.program, pc, operation.port)

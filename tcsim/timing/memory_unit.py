@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tcsim.timing.constant_cache import indexed_constants, operand_constants
 from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, MBARRIER_WAKE, REMOTE, Hierarchy
 from tcsim.timing.issue import Entry
 from tcsim.timing.lsu import atomic_part, copy_part, enter, load_part, store_part
@@ -126,6 +127,15 @@ class MemoryUnit:
         warp.pipe.take(now, int(start), 1)
         warp.copies = max(warp.copies, int(landed))
         warp.read(int(start), _LONG)
+
+    def constants(self, block: int, now: int) -> int:
+        """The cycle in which a block of constants is there for an instruction that is next in cycle ``now``."""
+        return int(operand_constants(self.address, self.number, block, now))
+
+    def indexed(self, warp: Warp, at: int, now: int) -> tuple[int, int]:
+        """How much longer than at least an indexed load of constants takes, and how much longer it holds its pipe."""
+        later, longer = indexed_constants(self.address, self.number, warp.words, at, now)
+        return int(later), int(longer)
 
     def arrival(self, now: int) -> int:
         """A warp arrives at a CTA barrier: the cycle in which those who waited only for it can issue."""

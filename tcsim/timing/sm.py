@@ -119,6 +119,7 @@ class Sm:
             self._await,
             self._bulk,
             self._async_store,
+            self._indexed_constants,
         ]
 
     @staticmethod
@@ -437,6 +438,16 @@ class Sm:
     def _hand_over(self, warp: Warp, entry: Entry, at: int, now: int) -> int:
         """Have the TMA carry out the copy whose payload is at ``at``; returns the cycle in which it has landed."""
         return int(tma_copy(self.memory.address, self.number, warp.words, at, self.streams.peers(warp.cta.place), now))
+
+    def _indexed_constants(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
+        """Load from a constant bank, one address after another."""
+        at, later, longer = warp.payload(), 0, 0
+        if at >= 0:
+            later, longer = self.memory.indexed(warp, at, now)
+        warp.pipe.take(now, now, entry.busy + longer)
+        warp.deliver((now + later << SHIFT) + entry.result)
+        warp.read(now, _SHORT)
+        sub.advance(warp, (now << SHIFT) + entry.after)
 
     def _exit(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """Lanes end; with its last lane the warp ends, when its stores have left."""

@@ -31,6 +31,7 @@ _LONG = REASON["long_scoreboard"]
 _WAIT = REASON["wait"]
 _MEMBAR = REASON["membar"]
 _NO_INSTRUCTION = REASON["no_instruction"]
+_CONSTANT_MISS = REASON["imc_miss"]
 _SHORT = REASON["short_scoreboard"]
 _RESOLVING = REASON["branch_resolving"]
 _DISPATCH = REASON["dispatch_stall"]
@@ -215,6 +216,8 @@ class SubPartition:
                 if held > 0:  # so does the instruction itself
                     self.sm.charge(warp, entry, _NO_INSTRUCTION, held)
                 latest = max(latest, warp.last + 1 << SHIFT)
+            if entry.constants >= 0:
+                latest = max(latest, (self.sm.memory.constants(entry.constants, latest >> SHIFT) << SHIFT) + _CONSTANT_MISS)
             if entry.special:
                 latest = max(latest, self._special(warp, entry))
             warp.ready_at = ready_at = latest >> SHIFT

@@ -12,6 +12,7 @@ from tcsim.timing.compiled.state import (
     DRY,
     E_BACK,
     E_BLOCK,
+    E_CONSTANTS,
     E_COUNTS,
     E_EVEN,
     E_FREE,
@@ -86,6 +87,7 @@ from tcsim.timing.compiled.state import (
     YOUNGEST,
     pipe_of,
 )  # fmt: skip
+from tcsim.timing.constant_cache import operand_constants
 from tcsim.timing.instruction_cache import fetch
 from tcsim.timing.issue import NO_WAIT
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
@@ -96,7 +98,7 @@ __all__ = ["account", "advance", "charge", "choose", "commit_copies", "deliver",
 
 _SELECTED, _NOT_SELECTED, _WAIT = REASON["selected"], REASON["not_selected"], REASON["wait"]
 _LONG, _MEMBAR, _NO_INSTRUCTION = REASON["long_scoreboard"], REASON["membar"], REASON["no_instruction"]
-_RESOLVING = REASON["branch_resolving"]
+_RESOLVING, _CONSTANT_MISS = REASON["branch_resolving"], REASON["imc_miss"]
 _MASK = (1 << SHIFT) - 1
 
 
@@ -332,6 +334,9 @@ def advance(c, w, base):
             if held > 0:  # so does the instruction itself
                 charge(c, w, _NO_INSTRUCTION, held)
             latest = max(latest, (row(c, WARPS, w)[W_LAST] + 1) << SHIFT)
+        if e[E_CONSTANTS] >= 0:
+            there = operand_constants(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_CONSTANTS], latest >> SHIFT)
+            latest = max(latest, (there << SHIFT) + _CONSTANT_MISS)
         if e[E_SPECIAL]:
             if e[E_KEEP] != NO_WAIT:
                 latest = max(latest, (_copies_done(c, w, e[E_KEEP]) << SHIFT) + _LONG)

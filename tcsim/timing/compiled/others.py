@@ -1,24 +1,40 @@
-"""What only some programs have: clusters, mbarrier objects and bulk copies. The loop calls it through its address, so that it
-is compiled, or fetched from disk, only for those."""
+"""What only some programs have: clusters, mbarrier objects, bulk copies and indexed constants. The loop calls it through its
+address, so that it is compiled, or fetched from disk, only for those."""
 
 from __future__ import annotations
 
 import functools
 from typing import Any
 
-from isa.compiled import compiled_for_address
-from tcsim.timing.arrays import row
+import numpy as np
+
+from isa.compiled import compiled, compiled_for_address
+from tcsim.timing.arrays import address_of_row, row, row32
 from tcsim.timing.compiled.clusters import after_exit, arrive_at_cluster, wait_for_cluster
-from tcsim.timing.compiled.issuing import read_operands, take
+from tcsim.timing.compiled.issuing import advance, deliver, read_operands, take
 from tcsim.timing.compiled.signals import async_store, await_phase, bulk_copy, send_signals
-from tcsim.timing.compiled.state import E_BUSY, E_UNIT, ENTRIES, W_PC, W_SUB, WARPS
+from tcsim.timing.compiled.state import (
+    AT,
+    E_BUSY,
+    E_RESULT,
+    E_UNIT,
+    ENTRIES,
+    O_SUBS,
+    OPTIONS,
+    PAYLOAD,
+    W_PC,
+    W_SUB,
+    WARPS,
+    WORDS,
+)
+from tcsim.timing.constant_cache import indexed_constants
 from tcsim.timing.issue import Unit
-from tcsim.timing.scoreboard import REASON
+from tcsim.timing.scoreboard import REASON, SHIFT
 
 __all__ = ["address_for"]
 
 CLUSTER_ARRIVE, CLUSTER_WAIT = Unit.CLUSTER_ARRIVE, Unit.CLUSTER_WAIT
-SIGNAL, AWAIT, BULK, ASYNC_STORE = Unit.SIGNAL, Unit.AWAIT, Unit.BULK, Unit.ASYNC_STORE
+SIGNAL, AWAIT, BULK, ASYNC_STORE, CONSTANT = Unit.SIGNAL, Unit.AWAIT, Unit.BULK, Unit.ASYNC_STORE, Unit.CONSTANT
 _SHORT = REASON["short_scoreboard"]
 
 
@@ -30,6 +46,19 @@ def address_for(units: set[int], size: int) -> int:
 @functools.cache
 def _compiled() -> Any:
     return compiled_for_address("int64(int64, int64, int64, int64, int64)", _other)
+
+
+@compiled
+def _indexed_constants(c, w, sub, pipe, e, now, base):
+    """Load from a constant bank, one address after another."""
+    at = np.int64(row32(c, PAYLOAD, w)[row(c, AT, 0)[w]])
+    later = longer = np.int64(0)
+    if at >= 0:
+        later, longer = indexed_constants(c, sub // row(c, OPTIONS, 0)[O_SUBS], address_of_row(c, WORDS, w), at, now)
+    take(c, sub, pipe, now, now, e[E_BUSY] + longer)
+    deliver(c, w, e, ((now + later) << SHIFT) + e[E_RESULT])
+    read_operands(c, w, e, now, _SHORT)
+    advance(c, w, base)
 
 
 def _other(c, w, pipe, now, base):
@@ -47,6 +76,8 @@ def _other(c, w, pipe, now, base):
         bulk_copy(c, w, sub, pipe, e, now, base)
     elif unit == ASYNC_STORE:
         async_store(c, w, sub, pipe, e, now, base)
+    elif unit == CONSTANT:
+        _indexed_constants(c, w, sub, pipe, e, now, base)
     else:
         take(c, sub, pipe, now, now, e[E_BUSY])
         read_operands(c, w, e, now, _SHORT)

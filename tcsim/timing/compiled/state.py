@@ -26,9 +26,9 @@ BARRIERS = 16
 (
     E_FREE, E_READS, E_READ_COUNT, E_WRITES, E_WRITE_COUNT, E_COUNTS, E_ORDER, E_SOURCE, E_SOURCE_LATENCY, E_GUARD, E_SLOTS,
     E_RESULT, E_AFTER, E_JUMP, E_BACK, E_PIPE, E_OTHER, E_BUSY, E_PORT, E_STAGE, E_LANE, E_UNIT, E_BLOCK, E_CACHED, E_FEWEST,
-    E_PARTS, E_EVEN, E_ODD, E_SPECIAL, E_KEEP, E_TIMED,
-) = range(31)  # fmt: skip
-ENTRY = 31
+    E_PARTS, E_EVEN, E_ODD, E_SPECIAL, E_KEEP, E_TIMED, E_CONSTANTS,
+) = range(32)  # fmt: skip
+ENTRY = 32
 
 # Columns of WARPS, by row: as of Warp. STATE: see below. CLUSTER_LANES: that have arrived at the cluster's barrier, in
 # CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there. AWAITED: place in shared memory of the mbarrier object that it waits
@@ -140,7 +140,7 @@ def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.in
             entry.source, entry.source_latency, entry.guard, entry.slots, entry.result, entry.after, entry.jump,
             entry.jump_back, entry.pipe, entry.other, entry.busy, entry.port, entry.stage, entry.lane_ticks, entry.unit,
             entry.block, entry.cached, entry.fewest_wavefronts, entry.parts, entry.even, entry.odd, entry.special,
-            entry.keep_groups, entry.timed,
+            entry.keep_groups, entry.timed, entry.constants,
         )  # fmt: skip
         places += [*reads, *entry.writes]
     return rows, np.array(places or [0], np.int32)
