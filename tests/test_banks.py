@@ -18,7 +18,7 @@ from isa.machine import SHARED
 from isa.program import MemoryAccess
 from tcsim.cli import main
 from tcsim.cli.launches import LaunchOptions, prepare
-from tcsim.execute.accesses import BANKS, wavefronts
+from tcsim.execute.banks import BANKS, wavefronts
 from tcsim.lanes import bank_report
 from tcsim.lanes.bank_access import BankAccess, BankError, banks, fewest_wavefronts
 from tcsim.lanes.bank_picture import access_svg, banks_html

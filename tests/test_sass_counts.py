@@ -49,6 +49,7 @@ class Traffic:
 
     def add(self, recorder: Recorder) -> None:
         """Count what is in the buffers, and empty them."""
+        assert recorder.active is not None
         for warp in range(len(recorder.used)):
             count = recorder.used[warp, 0]
             pcs, active = recorder.pcs[warp, :count], recorder.active[warp, :count]

@@ -164,10 +164,10 @@ def test_scaled_and_uniform_addresses_reach_the_recorder() -> None:
     row = access_table(program)[0]  # type: ignore[arg-type]
     words = np.zeros(MAX_WORDS, np.int64)
     pool = np.array([0, 0x80, 128], np.int32)
-    tiles = np.zeros((0, 8), np.int64)
     everyone = np.uint32(0xFFFF_FFFF)
     ctx = np.zeros(WORDS, np.int64)
-    arguments = (words, 0, row, tiles, pool.ctypes.data, blocks.ctypes.data, everyone, ctx.ctypes.data)
+    data = [array.ctypes.data for array in (words, row, pool, blocks, ctx)]
+    arguments = (data[0], 0, data[1], 0, data[2], data[3], everyone, data[4])
     assert describe(*arguments) == 2
     assert words[0] == 1  # a word per bank
     blocks[0] *= 2

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from isa.arith.stack import stack_array
 from isa.compiled import compiled
-from isa.kernels.planes import as_i32, as_u32, load_i64
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
 from isa.lower.copies import BYTES, CLEAR, CopyAccess
 from isa.machine import (
     GENERIC,
@@ -28,12 +28,12 @@ from isa.machine import (
     WINDOW_BITS,
 )
 from isa.program import OPERANDS, Program
+from tcsim.execute.banks import are_in_a_row, busiest_bank, load_wavefronts_of, wavefronts_of
 from tcsim.execute.barriers import popcount
 
-__all__ = ["MAX_WORDS", "PEERS", "access_table", "constant_address", "describe", "load_wavefronts", "tile_table", "wavefronts"]
+__all__ = ["COLUMNS", "MAX_WORDS", "PEERS", "SPACE", "access_table", "constant_address", "describe", "tile_table"]
 
 SECTOR_BITS, LINE_BITS = 5, 7
-BANKS = 32
 MAX_WORDS = 8 * 67
 """Payload words that one instruction can need: a tile of eight registers, each touching up to two sectors a lane."""
 
@@ -52,6 +52,7 @@ rank. Only timed runs of clusters have it."""
 # Columns of the tile table; then the steps of rows and, MAX_STEPS further, of columns.
 T_REGISTERS, T_ELEMENTS, T_BITS, T_ROW_MAJOR, T_STRIDE_OPERAND, T_STRIDE, T_COUNT, T_STEPS = range(8)
 MAX_STEPS = 16
+TILE_COLUMNS = T_STEPS + 2 * MAX_STEPS
 
 
 def access_table(program: Program) -> NDArray[np.int32]:
@@ -108,7 +109,7 @@ def tile_table(program: Program) -> NDArray[np.int64]:
     for access in program.memory:
         if access is not None and access.tile is not None:
             tile = access.tile
-            row = np.zeros(T_STEPS + 2 * MAX_STEPS, np.int64)
+            row = np.zeros(TILE_COLUMNS, np.int64)
             row[:T_STEPS] = (
                 tile.registers,
                 tile.elements,
@@ -121,12 +122,14 @@ def tile_table(program: Program) -> NDArray[np.int64]:
             row[T_STEPS : T_STEPS + len(tile.row_steps)] = tile.row_steps
             row[T_STEPS + MAX_STEPS : T_STEPS + MAX_STEPS + len(tile.column_steps)] = tile.column_steps
             rows.append(row)
-    return np.array(rows) if rows else np.zeros((0, T_STEPS + 2 * MAX_STEPS), np.int64)
+    return np.array(rows) if rows else np.zeros((0, TILE_COLUMNS), np.int64)
 
 
 @compiled
 def describe(words, start, row, tiles, pool, base, executing, ctx):
-    """Append the payload of one instruction to ``words``; returns the position behind it.
+    """Append the payload of one instruction to a warp's words; returns the position behind it. All but ``start`` and
+    ``executing`` (uint32, lanes) are addresses: of the words, of the instruction's row of the access table, of the tile table,
+    of the operand pool, of the warp's registers, of the ctx table.
 
     For shared memory [wavefronts, -1], or of another CTA of the cluster [wavefronts, -2 - its SM]; for device memory [sectors,
     detail, sector address / 32, ...], where the detail is of a load the wavefronts it takes if it hits the L1, of a store
@@ -135,7 +138,8 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
     lanes on one of its words. A copy has both parts, shared first. A tile has one
     part per register.
     """
-    addresses = stack_array(32, np.int64)
+    words, row = as_i64(words), as_i32(row)
+    addresses = as_i64(stack_array(32, np.int64).ctypes.data)
     operands = as_i32(pool + row[ROW_AT])
     if row[SECOND] >= 0:
         _addresses(addresses, row[SECOND], row[SECOND_PLANES], operands, base)
@@ -149,12 +153,18 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
             lanes = lanes & _reading(row[HOW], as_u32(base + operands[row[READING]]))
         what = np.int64(row[WHAT]) if row[SECOND] < 0 else np.int64(LOAD)
         return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), what, ctx)
-    tile = tiles[row[TILE]]
+    tile = as_i64(tiles + 8 * TILE_COLUMNS * row[TILE])
+    return _append_tile(words, start, row, tile, addresses, base, operands, executing, ctx)
+
+
+@compiled
+def _append_tile(words, start, row, tile, addresses, base, operands, executing, ctx):
+    """The parts of a tile's payload, one for each register."""
     stride = tile[T_STRIDE]
     if tile[T_STRIDE_OPERAND] >= 0:
         stride = np.int64(as_u32(base + operands[tile[T_STRIDE_OPERAND]])[0])
     size = max(4, tile[T_ELEMENTS] * tile[T_BITS] // 8)
-    places = stack_array(32, np.int64)
+    places = as_i64(stack_array(32, np.int64).ctypes.data)
     for register in range(tile[T_REGISTERS]):
         for lane in range(32):
             index = (register * 32 + lane) * tile[T_ELEMENTS]
@@ -234,23 +244,30 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
                 offset = address & np.int64((1 << WINDOW_BITS) - 1)
                 warp = load_i64(ctx + 8 * LOCAL_DEVICE) + load_i64(ctx + 8 * WARP) * 32 * load_i64(ctx + 8 * LOCAL_SIZE)
                 addresses[lane] = warp + (offset >> 2) * 128 + lane * 4
+    rows = max(np.int64(1), size // 4) if space == LOCAL else np.int64(1)
+    each = size // rows
+    run = are_in_a_row(addresses, lanes, each)
     if space == SHARED:
         if what == ATOMIC:
-            words[start] = _busiest_bank(addresses, lanes)
+            words[start] = busiest_bank(addresses, lanes)
+        elif run:
+            words[start] = max(np.int64(1), size // 4)
         elif what == LOAD:
-            words[start] = load_wavefronts(addresses, lanes, size)
+            words[start] = load_wavefronts_of(addresses, lanes, size)
         else:
-            words[start] = wavefronts(addresses, lanes, size)
+            words[start] = wavefronts_of(addresses, lanes, size)
         words[start + 1] = _whose(owner, ctx)
         return start + 2
-    rows = max(np.int64(1), size // 4) if space == LOCAL else np.int64(1)
-    end = _sectors(words, start, addresses, lanes, size // rows, rows)
+    if run:
+        end = _run_of_sectors(words, start, addresses[0], 32 * size)
+    else:
+        end = _sectors(words, start, addresses, lanes, each, rows)
     if what == ATOMIC:
         words[start + 1], end = _busiest_words(words, start, addresses, lanes)
     elif what == CONSTANT:
         words[start + 1] = _different(addresses, lanes)
     elif what == LOAD:
-        words[start + 1] = rows * load_wavefronts(addresses, lanes, size // rows)
+        words[start + 1] = max(np.int64(1), size // 4) if run else rows * load_wavefronts_of(addresses, lanes, each)
     else:
         words[start + 1] = 1 if popcount(lanes) * size < 32 * words[start] else 0
     return end
@@ -295,46 +312,14 @@ def _sectors(words, start, addresses, lanes, size, rows):
 
 
 @compiled
-def wavefronts(addresses, lanes, size):
-    """Wavefronts of a shared-memory access: passes over the 32 banks of 4 bytes. ``addresses``: int64 [32].
-
-    Accesses wider than 4 bytes are served in halves (8 bytes) or quarters (16 bytes) of a warp; lanes that read the same word
-    share it. A part takes as many wavefronts as the most distinct words that fall on one bank. (CUDA programming guide, "Shared
-    Memory"; measured on an H200: LDS.32 with n lanes per bank takes n, LDS.64 2 and LDS.128 4 without conflict.)
-    """
-    words = max(1, size // 4)
-    return _served(addresses, lanes, words, 32 // words if words <= 4 else 8)
-
-
-@compiled
-def load_wavefronts(addresses, lanes, size):
-    """The same for a load of registers, whose halves (8 bytes) or pairs of quarters (16 bytes) are served together where that
-    takes less: measured on an H200, LDS.64 of one word takes 1, LDS.128 of one or of eight words in each half takes 2."""
-    words = max(1, size // 4)
-    if _in_a_row(addresses, lanes, size):
-        return np.int64(words)
-    return _served(addresses, lanes, words, 32 if words <= 2 else 16)
-
-
-@compiled
-def _in_a_row(addresses, lanes, size):
-    """Whether all 32 lanes access neighbouring places, the first at a multiple of the line of banks."""
-    if lanes != np.uint32(0xFFFFFFFF) or size < 4 or addresses[0] & 127:
-        return False
-    apart = 0
-    for lane in range(1, 32):
-        apart |= addresses[lane] ^ (addresses[0] + lane * size)
-    return apart == 0
-
-
-@compiled
-def _busiest_bank(addresses, lanes):
-    """The most lanes on one bank: an atomic serves every lane by itself."""
-    counts = np.zeros(BANKS, np.int64)
-    for lane in range(32):
-        if (lanes >> np.uint32(lane)) & np.uint32(1):
-            counts[(addresses[lane] >> 2) & (BANKS - 1)] += 1
-    return max(np.int64(1), counts.max())
+def _run_of_sectors(words, start, address, size):
+    """The same of ``size`` bytes without gaps."""
+    first = address >> SECTOR_BITS
+    count = (address + size - 1 >> SECTOR_BITS) - first + 1
+    words[start] = count
+    for index in range(count):
+        words[start + 2 + index] = first + index
+    return start + 2 + count
 
 
 @compiled
@@ -371,50 +356,3 @@ def _busiest_words(words, start, addresses, lanes):
                     place = start + 2 + count + index
                     words[place] = max(words[place], same)
     return most, start + 2 + 2 * count
-
-
-@compiled
-def _without_conflict(addresses, lanes, words, per_part):
-    """The same if no two words that a part accesses fall on one bank, as is usual; else -1."""
-    total = np.int64(0)
-    for first in range(0, 32, per_part):
-        used = np.int64(0)
-        for lane in range(first, first + per_part):
-            if (lanes >> np.uint32(lane)) & np.uint32(1):
-                for word in range(addresses[lane] >> 2, (addresses[lane] >> 2) + words):
-                    bit = np.int64(1) << (word & (BANKS - 1))
-                    if used & bit:
-                        return np.int64(-1)
-                    used |= bit
-        total += used != 0
-    return total
-
-
-@compiled
-def _served(addresses, lanes, words, per_part):
-    """Wavefronts if ``per_part`` lanes are served together: of each part the most distinct words on one bank."""
-    total = _without_conflict(addresses, lanes, words, per_part)
-    if total >= 0:
-        return total
-    total = 0
-    seen = np.empty((BANKS, 32), np.int64)
-    counts = np.empty(BANKS, np.int64)
-    for first in range(0, 32, per_part):
-        counts[:] = 0
-        most = 0
-        for lane in range(first, first + per_part):
-            if not (lanes >> np.uint32(lane)) & np.uint32(1):
-                continue
-            for word in range(addresses[lane] >> 2, (addresses[lane] >> 2) + words):
-                bank = word & (BANKS - 1)
-                known = False
-                for earlier in range(counts[bank]):
-                    if seen[bank, earlier] == word:
-                        known = True
-                        break
-                if not known:
-                    seen[bank, counts[bank]] = word
-                    counts[bank] += 1
-                    most = max(most, counts[bank])
-        total += most
-    return total

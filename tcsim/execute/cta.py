@@ -102,6 +102,7 @@ class CtaSlot:
         self.loaded, self.geometry, self.memory = loaded, geometry, memory
         self.arrays: CtaArrays = new_cta_arrays(geometry.warps, program.block_words)
         self.recorder = recorder
+        self._log = recorder.address if recorder is not None else 0
         shared = program.static_shared + geometry.dynamic_shared
         shared = all_shared(shared) if _reserves_behind(program) else program.reserved_shared + shared
         self.shared = np.zeros(max(1, shared), np.uint8)
@@ -224,7 +225,7 @@ class CtaSlot:
         """
         counters = self.arrays.counters
         while True:
-            status = int(run_cta(self.arrays, self.loaded.native, self.ctx.ctypes.data, budget, self.recorder))
+            status = int(run_cta(self.arrays, self.loaded.native, self.ctx.ctypes.data, budget, self._log))
             if status != Outcome.HOST_CALL:
                 return status
             warp, pc = int(counters[COUNT_FAULT_WARP]), int(counters[COUNT_FAULT_PC])

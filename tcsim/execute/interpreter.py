@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.compiled import compiled
-from isa.kernels.planes import as_i32, as_u32, call_kernel, load_i64, store_i64
+from isa.compiled import call, compiled
+from isa.kernels.planes import as_i32, as_i64, as_u32, call_kernel, load_i64, store_i64
 from isa.machine import CLOCK, IMPATIENT, WAIT, WARP, YIELD
 from isa.program import EXTRA, FUNCTION, GUARD, KIND, OPERANDS, RECONVERGE, TARGET, Kind
 from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective, serve
 from tcsim.execute.groups import end_lanes, park, release, separate
-from tcsim.execute.recorder import record
+from tcsim.execute.recorder import LAST, RECORD
 from tcsim.execute.spinning import forget, spins
 from tcsim.execute.state import (
     AT_DEPTH,
@@ -120,9 +120,8 @@ def _barrier(s, program, w, g, row, lanes, base):
         counted = needed != 0
     elif counted:
         needed = _first_value(base, operands[at + 1], lanes)
-    if counted:
-        if needed == 0 or needed % 32 != 0 or needed > 32 * len(s.live):
-            return BAD_BARRIER
+    if counted and (needed == 0 or needed % 32 != 0 or needed > 32 * len(s.live)):
+        return BAD_BARRIER
     if number >= 16:
         return BAD_BARRIER
     ballot = np.uint32(0)
@@ -149,7 +148,10 @@ def _run_warp(s, program, ctx, w, budget, log):
     base = s.blocks[w].ctypes.data
     store_i64(ctx + 8 * WARP, np.int64(w))
     used = 0
-    g = _next_group(s, w, np.int64(31) if log is None else log.last[w])
+    last, recording = np.int64(31), np.int64(0)
+    if log != 0:
+        last, recording = as_i64(load_i64(log + 8 * LAST))[w], load_i64(log + 8 * RECORD)
+    g = _next_group(s, w, last)
     turn = 0
     waited = 0  # groups that were asked in vain since the warp last executed something
     while g >= 0 and used < budget:
@@ -191,10 +193,10 @@ def _run_warp(s, program, ctx, w, budget, log):
                     break
             elif kind not in (KERNEL, NOTHING):
                 break
-            if log is not None:
-                if not record(log, s, w, pc, mask, np.uint32(active), base, ctx):
-                    s.pc[w, g] = pc
-                    return 0, used
+            if recording != 0 and not call(recording, (log, w, pc, mask, np.uint32(active), base, ctx)):
+                s.counters[COUNT_FULL] = 1
+                s.pc[w, g] = pc
+                return 0, used
             used += 1
             if kind == KERNEL:
                 if active:
@@ -236,9 +238,9 @@ def _run_warp(s, program, ctx, w, budget, log):
             if status != 0 and status != YIELD:
                 return _fault(s, w, pc, status), used
         waited = 0
-        if log is not None:
-            if not record(log, s, w, pc, mask, np.uint32(active), base, ctx):
-                return 0, used
+        if recording != 0 and not call(recording, (log, w, pc, mask, np.uint32(active), base, ctx)):
+            s.counters[COUNT_FULL] = 1
+            return 0, used
         used += 1
         turn += 1
         if kind == WAITS and active != 0:
@@ -315,7 +317,7 @@ def _fault(s, w, pc, status):
 
 @compiled
 def run_cta(s, program, ctx, budget, log):
-    """Run a CTA for about ``budget`` instructions. Returns an :class:`Outcome` or a fault code.
+    """Run a CTA for about ``budget`` instructions (``log``: of a recorder, or 0). Returns an :class:`Outcome` or a fault.
 
     Warps take turns in order; each runs until it waits. If no warp can go on and some wait for what may come from outside, the
     caller is asked. Else (or if it insists, by the word IMPATIENT) threads parked for the sake of efficiency are let go; if

@@ -35,7 +35,7 @@ def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None
     arrays = new_cta_arrays(1, 32)
     reset(arrays, 32)
     ctx = np.zeros(WORDS, np.int64)
-    run_cta(arrays, NativeProgram(code, int(empty.ctypes.data), empty, empty, 0), int(ctx.ctypes.data), 1, None)
+    run_cta(arrays, NativeProgram(code, int(empty.ctypes.data), empty, empty, 0), int(ctx.ctypes.data), 1, 0)
     _interpreter_ready = True
 
 

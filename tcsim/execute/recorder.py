@@ -8,42 +8,39 @@ all]; that of an asynchronous instruction is one of :class:`tcsim.execute.signal
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.compiled import call, compiled
-from isa.kernels.planes import as_i32, as_u32, store_i64
+from isa.compiled import call, compiled, compiled_for_address, inlined
+from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64, load_u8, store_i64
 from isa.machine import CLOCK, GLOBAL_TIMER
 from isa.program import EXTRA, KIND, OPERANDS, Kind, Program
-from tcsim.execute.accesses import MAX_WORDS, SPACE, access_table, describe, tile_table
+from tcsim.execute.accesses import COLUMNS, MAX_WORDS, SPACE, access_table, describe, tile_table
 from tcsim.execute.barriers import popcount
-from tcsim.execute.signals import describer, signal_table
-from tcsim.execute.state import COUNT_FULL
+from tcsim.execute.signals import SIGNAL_COLUMNS, describer, signal_table
 
-__all__ = ["Recorder", "barrier_table", "new_recorder", "record"]
+__all__ = ["LAST", "RECORD", "Recorded", "Recorder", "barrier_table", "new_recorder", "record", "recorded", "recording"]
 
 
-class Recorder(NamedTuple):
-    """Buffers [warp, record] and, for payloads, [warp, word]. ``used``: int64 [warp, 2], records and payload words
-    written.
+# Words of a recorder's table, what compiled code takes: the address of what records, and of arrays; lengths of a warp's row.
+(
+    RECORD, PCS, EXECUTING, PAYLOAD, WORDS, USED, LENGTH, ROOM, ACCESSES, TILES, BARRIERS, SIGNALS, DESCRIBER, POOL, TIMED,
+    PERMITS, NOW, LAST, COUNTS, ACTIVE,
+) = range(20)  # fmt: skip
+_TABLE = 20
 
-    ``payload`` of a record is the position of its first payload word, or -1. ``accesses`` and ``tiles`` describe the
-    program's memory instructions, ``barriers`` its CTA barriers (:func:`barrier_table`), ``signals`` its asynchronous ones
+
+class Recorded(NamedTuple):
+    """What recorders of a program have in common. ``accesses`` and ``tiles`` describe its memory instructions, ``barriers`` its
+    CTA barriers (:func:`barrier_table`), ``signals`` its asynchronous instructions
     (:func:`~tcsim.execute.signals.signal_table`; ``describer``: what describes those); ``pool`` is its operand pool's address.
-    ``timed``: instructions whose result depends on when they execute (``%clock``); a warp stops before one until
-    ``permits[warp]`` is positive, and uses up one permit; it then reads ``now[warp]``: (cycle, ns). ``last``: the group of each
-    warp that has had its turn. ``counts``: per instruction how often a warp executed it, with how many active and how many
-    executing threads.
+    ``timed``: instructions whose result depends on when they execute (``%clock``). ``counts``: per instruction how often a warp
+    executed it, with how many active and how many executing threads.
     """
 
-    pcs: NDArray[np.int32]
-    active: NDArray[np.uint32]
-    executing: NDArray[np.uint32]
-    payload: NDArray[np.int32]
-    words: NDArray[np.int64]
-    used: NDArray[np.int64]
     accesses: NDArray[np.int32]
     tiles: NDArray[np.int64]
     barriers: NDArray[np.int32]
@@ -51,22 +48,66 @@ class Recorder(NamedTuple):
     describer: int
     pool: int
     timed: NDArray[np.bool_]
-    permits: NDArray[np.int64]
-    now: NDArray[np.int64]
-    last: NDArray[np.int64]
     counts: NDArray[np.int64]
 
 
-def new_recorder(program: Program, warps: int, records: int, pool: int, counts: NDArray[np.int64]) -> Recorder:
-    """Buffers for ``records`` instructions per warp. ``counts``: int64 [instructions, 3] to count in."""
-    shape, signals = (warps, records), signal_table(program)
-    return Recorder(
-        pcs=np.zeros(shape, np.int32),
-        active=np.zeros(shape, np.uint32),
-        executing=np.zeros(shape, np.uint32),
-        payload=np.zeros(shape, np.int32),
-        words=np.zeros((warps, 2 * MAX_WORDS + 8 * records), np.int64),
-        used=np.zeros((warps, 2), np.int64),
+class Recorder:
+    """Buffers ``pcs``, ``executing``, ``payload`` and, if given, ``active`` [warp, record] and, for payloads, ``words`` [warp,
+    word]. ``used``: int64 [warp, 2], records and payload words written. All have to be contiguous.
+
+    ``payload`` of a record is the position of its first payload word, or -1. A warp stops before an instruction of ``timed``
+    until ``permits[warp]`` is positive, and uses up one permit; it then reads ``now[warp]``: (cycle, ns). ``last``: the group
+    of each warp that has had its turn. ``address``: what the interpreter takes.
+    """
+
+    def __init__(
+        self,
+        program: Recorded,
+        pcs: NDArray[np.int32],
+        executing: NDArray[np.uint32],
+        payload: NDArray[np.int32],
+        words: NDArray[np.int64],
+        used: NDArray[np.int64],
+        active: NDArray[np.uint32] | None = None,
+    ) -> None:
+        warps = len(used)
+        self.program, self.timed = program, program.timed
+        self.pcs, self.executing, self.payload, self.words, self.used = pcs, executing, payload, words, used
+        self.active = active
+        self.permits = np.zeros(warps, np.int64)
+        self.now = np.zeros((warps, 2), np.int64)
+        self.last = np.full(warps, 31)
+        table = self._table = np.zeros(_TABLE, np.int64)
+        arrays: dict[int, NDArray[Any]] = {
+            PCS: pcs,
+            EXECUTING: executing,
+            PAYLOAD: payload,
+            WORDS: words,
+            USED: used,
+            ACCESSES: program.accesses,
+            TILES: program.tiles,
+            BARRIERS: program.barriers,
+            SIGNALS: program.signals,
+            TIMED: program.timed,
+            PERMITS: self.permits,
+            NOW: self.now,
+            LAST: self.last,
+            COUNTS: program.counts,
+        }
+        if active is not None:
+            arrays[ACTIVE] = active
+        for place, array in arrays.items():
+            assert array.flags.c_contiguous
+            table[place] = array.ctypes.data
+        table[RECORD], table[LENGTH], table[ROOM] = recording(), pcs.shape[1], words.shape[1]
+        table[DESCRIBER], table[POOL] = program.describer, program.pool
+        self.address = int(table.ctypes.data)
+
+
+def recorded(program: Program, pool: int, counts: NDArray[np.int64]) -> Recorded:
+    """What to record of a program. ``counts``: int64 [instructions, 3] to count in."""
+    signals = signal_table(program)
+    return Recorded(
         accesses=access_table(program),
         tiles=tile_table(program),
         barriers=barrier_table(program),
@@ -74,10 +115,21 @@ def new_recorder(program: Program, warps: int, records: int, pool: int, counts: 
         describer=describer() if (signals[:, 0] >= 0).any() else 0,
         pool=pool,
         timed=(program.code[:, KIND] == Kind.KERNEL) & (program.code[:, EXTRA] == 1),
-        permits=np.zeros(warps, np.int64),
-        now=np.zeros((warps, 2), np.int64),
-        last=np.full(warps, 31),
         counts=counts,
+    )
+
+
+def new_recorder(program: Program, warps: int, records: int, pool: int, counts: NDArray[np.int64]) -> Recorder:
+    """Buffers for ``records`` instructions per warp."""
+    shape = (warps, records)
+    return Recorder(
+        recorded(program, pool, counts),
+        pcs=np.zeros(shape, np.int32),
+        executing=np.zeros(shape, np.uint32),
+        payload=np.zeros(shape, np.int32),
+        words=np.zeros((warps, 2 * MAX_WORDS + 8 * records), np.int64),
+        used=np.zeros((warps, 2), np.int64),
+        active=np.zeros(shape, np.uint32),
     )
 
 
@@ -93,55 +145,91 @@ def barrier_table(program: Program) -> NDArray[np.int32]:
     return table
 
 
-@compiled
-def record(log, s, w, pc, active, executing, base, ctx):
-    """Write down one instruction before it executes. Returns False if the warp must stop first (nothing is written)."""
-    position = log.used[w, 0]
-    room = log.used[w, 1]
-    if position >= log.pcs.shape[1] or room + MAX_WORDS > log.words.shape[1]:
-        s.counters[COUNT_FULL] = 1
-        return False
-    if log.timed[pc]:
-        if log.permits[w] == 0:
-            s.counters[COUNT_FULL] = 1
-            return False
-        log.permits[w] -= 1
-        store_i64(ctx + 8 * CLOCK, log.now[w, 0])
-        store_i64(ctx + 8 * GLOBAL_TIMER, log.now[w, 1])
-    log.pcs[w, position] = pc
-    log.active[w, position] = active
-    log.executing[w, position] = executing
-    log.payload[w, position] = -1
-    log.used[w, 0] = position + 1
-    log.counts[pc, 0] += 1
-    log.counts[pc, 1] += popcount(np.uint32(active))
-    log.counts[pc, 2] += popcount(np.uint32(executing))
-    row = log.accesses[pc]
-    if row[SPACE] >= 0 and executing:
-        log.payload[w, position] = room
-        log.used[w, 1] = describe(log.words[w], room, row, log.tiles, log.pool, base, executing, ctx)
-        if log.signals[pc, 0] >= 0:  # an access that signals an mbarrier object, too
-            log.used[w, 1] = _signal(log, w, pc, log.used[w, 1], base, executing, ctx)
-    elif log.barriers[pc, 0] >= 0 and executing:
-        log.payload[w, position] = room
-        log.used[w, 1] = room + 2
-        operands = as_i32(log.pool + log.barriers[pc, 0])
-        for column in range(2):
-            place = log.barriers[pc, 1 + column]
-            log.words[w, room + column] = 0 if place < 0 else _first_value(base + operands[place], executing)
-        if log.barriers[pc, 2] >= 0 and operands[log.barriers[pc, 1]] == operands[log.barriers[pc, 2]]:  # one register for both
-            log.words[w, room] &= 0xF
-            log.words[w, room + 1] >>= 16
-    elif log.signals[pc, 0] >= 0 and executing:
-        log.payload[w, position] = room
-        log.used[w, 1] = _signal(log, w, pc, room, base, executing, ctx)
-    return True
+@functools.cache
+def recording() -> int:
+    """The address of what records an instruction. The interpreter finds it in a recorder's table: without one it need not be
+    compiled."""
+    return int(_compiled().address)
+
+
+@functools.cache
+def _compiled() -> Any:
+    return compiled_for_address("int64(int64, int64, int64, int64, int64, int64, int64)", _record)
+
+
+def record(recorder: Recorder, warp: int, pc: int, active: int, executing: int, base: int, ctx: int) -> bool:
+    """Write down one instruction before it executes, as the interpreter does. ``base``: address of the warp's registers.
+    Returns False if the warp must stop first (nothing is written)."""
+    return bool(_compiled().ctypes(recorder.address, warp, pc, active, executing, base, ctx))
+
+
+@inlined
+def _word(log, place):
+    return load_i64(log + 8 * place)
+
+
+def _record(log, w, pc, active, executing, base, ctx):
+    used, length, room = as_i64(_word(log, USED) + 16 * w), _word(log, LENGTH), _word(log, ROOM)
+    position, at = used[0], used[1]
+    if position >= length or at + MAX_WORDS > room:
+        return np.int64(0)
+    if load_u8(_word(log, TIMED) + pc):
+        permits, now = as_i64(_word(log, PERMITS)), as_i64(_word(log, NOW) + 16 * w)
+        if permits[w] == 0:
+            return np.int64(0)
+        permits[w] -= 1
+        store_i64(ctx + 8 * CLOCK, now[0])
+        store_i64(ctx + 8 * GLOBAL_TIMER, now[1])
+    place = 4 * (w * length + position)
+    as_i32(_word(log, PCS) + place)[0] = pc
+    as_u32(_word(log, EXECUTING) + place)[0] = executing
+    if _word(log, ACTIVE):
+        as_u32(_word(log, ACTIVE) + place)[0] = active
+    used[0] = position + 1
+    counts = as_i64(_word(log, COUNTS) + 24 * pc)
+    counts[0] += 1
+    counts[1] += popcount(np.uint32(active))
+    counts[2] += popcount(np.uint32(executing))
+    access = _word(log, ACCESSES) + 4 * COLUMNS * pc
+    words = _word(log, WORDS) + 8 * w * room
+    described = np.int64(-1)
+    if executing:
+        if as_i32(access)[SPACE] >= 0:
+            described = describe(words, at, access, _word(log, TILES), _word(log, POOL), base, np.uint32(executing), ctx)
+            if _signals(log, pc):  # an access that signals an mbarrier object, too
+                described = _signal(log, words, pc, described, base, executing, ctx)
+        elif as_i32(_word(log, BARRIERS) + 12 * pc)[0] >= 0:
+            described = _describe_barrier(log, as_i64(words), pc, at, base, np.uint32(executing))
+        elif _signals(log, pc):
+            described = _signal(log, words, pc, at, base, executing, ctx)
+    as_i32(_word(log, PAYLOAD) + place)[0] = at if described >= 0 else -1
+    if described >= 0:
+        used[1] = described
+    return np.int64(1)
+
+
+@inlined
+def _signals(log, pc):
+    return as_i32(_word(log, SIGNALS) + 4 * SIGNAL_COLUMNS * pc)[0] >= 0
 
 
 @compiled
-def _signal(log, w, pc, start, base, executing, ctx):
-    words, row = log.words[w].ctypes.data, log.signals[pc].ctypes.data
-    return call(log.describer, (words, start, row, log.pool, base, executing, ctx))
+def _describe_barrier(log, words, pc, at, base, executing):
+    barrier = as_i32(_word(log, BARRIERS) + 12 * pc)
+    operands = as_i32(_word(log, POOL) + barrier[0])
+    for column in range(2):
+        place = barrier[1 + column]
+        words[at + column] = 0 if place < 0 else _first_value(base + operands[place], executing)
+    if barrier[2] >= 0 and operands[barrier[1]] == operands[barrier[2]]:  # one register for both
+        words[at] &= 0xF
+        words[at + 1] >>= 16
+    return at + 2
+
+
+@inlined
+def _signal(log, words, pc, start, base, executing, ctx):
+    row = _word(log, SIGNALS) + 4 * SIGNAL_COLUMNS * pc
+    return call(_word(log, DESCRIBER), (words, start, row, _word(log, POOL), base, executing, ctx))
 
 
 @compiled

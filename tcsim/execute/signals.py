@@ -23,7 +23,7 @@ from isa.tma.geometry import ADDRESS, BOX, DIM, IM2COL, INTERLEAVE, PIXELS, SIZE
 from isa.tma.geometry import RANK as MAP_RANK
 from isa.tma.walk import box_bytes
 
-__all__ = ["COPY_WORDS", "Signal", "describer", "signal_table"]
+__all__ = ["COPY_WORDS", "SIGNAL_COLUMNS", "Signal", "describer", "signal_table"]
 
 
 class Signal:
@@ -52,6 +52,7 @@ COPIES, WAIT, LOAD, STORE, ADD, MOVE = Signal.COPIES, Signal.WAIT, Signal.LOAD, 
 # MemoryAccess. VALUE: place of the value. HIGH: the address is the upper word of a pair. ALWAYS: the value, where it has no
 # place. Of copies DIMENSIONS of the box, 0 for a block; CAST: it goes to several CTAs.
 WHAT, AT, ADDRESS_AT, SCALE, UNIFORM, VALUE, HIGH, ALWAYS, DIMENSIONS, CAST = range(10)
+SIGNAL_COLUMNS = 10
 
 _ARRIVALS = {"A1T0": ARRIVE, "ART0": ARRIVE, "A0TR": EXPECT, "A0TX": COMPLETE}
 _BLOCKS = {"UBLKCP.S.G": LOAD, "UBLKCP.G.S": STORE, "UBLKCP.S.S": MOVE, "UBLKRED.G.S": ADD, "UBLKRED.S.S": MOVE}
@@ -60,7 +61,7 @@ _BOXES = {"UTMALDG": LOAD, "UTMASTG": STORE, "UTMAREDG": ADD}
 
 def signal_table(program: Program) -> NDArray[np.int32]:
     """The asynchronous instructions of a program of machine code, int32 [n, 10]; WHAT is -1 for all others."""
-    table = np.full((len(program), 10), -1, np.int32)
+    table = np.full((len(program), SIGNAL_COLUMNS), -1, np.int32)
     for pc, opcode in enumerate(program.opcodes) if program.control else ():
         words, access = opcode.split("."), program.memory[pc]
         row = table[pc]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tcsim.errors import TcsimError
-from tcsim.execute.accesses import BANKS, wavefronts
+from tcsim.execute.banks import BANKS, wavefronts
 from tcsim.lanes.expression import Expression
 
 __all__ = ["ALL_LANES", "BankAccess", "BankError", "Phase", "access_of_expression", "banks", "fewest_wavefronts"]

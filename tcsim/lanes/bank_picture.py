@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from tcsim.execute.accesses import BANKS
+from tcsim.execute.banks import BANKS
 from tcsim.lanes.bank_access import BankAccess
 from tcsim.lanes.bank_text import summary, wavefront_of
 from tcsim.lanes.drawing import HEAT, Drawing, html_page, inner_svg

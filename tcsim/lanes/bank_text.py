@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tcsim.execute.accesses import BANKS
+from tcsim.execute.banks import BANKS
 from tcsim.lanes.bank_access import BankAccess, Phase
 from tcsim.lanes.remedies import Remedies, Remedy, Swizzle
 from tcsim.lanes.words import count, spans

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tcsim.execute.accesses import wavefronts
+from tcsim.execute.banks import wavefronts
 from tcsim.lanes.bank_access import BankAccess
 
 __all__ = ["Remedies", "Remedy", "RowPadding", "Swizzle", "find_remedies"]

@@ -76,7 +76,7 @@ def _touched(cluster: Cluster, recorders: Sequence[Recorder], number: int) -> ND
         lines, count = np.zeros(0, np.int64), 1 << 12
         while count > len(lines):
             lines = np.zeros(count, np.int64)
-            count = int(_lines(log.pcs, log.payload, log.words, log.used, log.accesses, log.signals, lines))
+            count = int(_lines(log.pcs, log.payload, log.words, log.used, log.program.accesses, log.program.signals, lines))
         found.append(lines[:count])
     return np.unique(np.concatenate(found))
 

@@ -1,4 +1,4 @@
-"""Shared memory: how much of an SM's memory it takes. (Banks and wavefronts: :mod:`tcsim.execute.accesses`; time:
+"""Shared memory: how much of an SM's memory it takes. (Banks and wavefronts: :mod:`tcsim.execute.banks`; time:
 :mod:`tcsim.timing.lsu`.)
 """
 

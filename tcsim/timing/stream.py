@@ -21,7 +21,7 @@ from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
-from tcsim.execute.recorder import Recorder, new_recorder, record
+from tcsim.execute.recorder import Recorder, record, recorded
 from tcsim.execute.state import GroupState
 from tcsim.timing.placement import Placement
 from tcsim.timing.schedule import Segment, arrange
@@ -49,7 +49,6 @@ class Buffers(NamedTuple):
     """
 
     pcs: NDArray[np.int32]
-    active: NDArray[np.uint32]
     executing: NDArray[np.uint32]
     payload: NDArray[np.int32]
     words: NDArray[np.int64]
@@ -63,7 +62,6 @@ def new_buffers(rows: int, records: int) -> Buffers:
     shape = (rows, records)
     return Buffers(
         pcs=np.zeros(shape, np.int32),
-        active=np.zeros(shape, np.uint32),
         executing=np.zeros(shape, np.uint32),
         payload=np.zeros(shape, np.int32),
         words=np.zeros((rows, 2 * MAX_WORDS + _WORDS_PER_RECORD * records), np.int64),
@@ -90,7 +88,6 @@ def _compact(b, first, count):
         for index in range(shift, records):
             to = index - shift
             b.pcs[row, to] = b.pcs[row, index]
-            b.active[row, to] = b.active[row, index]
             b.executing[row, to] = b.executing[row, index]
             at = b.payload[row, index]
             b.payload[row, to] = at - words if at >= 0 else at
@@ -129,7 +126,7 @@ class Streams:
         self.counts = counts
         self._program, self._make_slot, self._watch, self._clock_ns = program, make_slot, watch, clock_ns
         self._starts = starts if any(start is not None for start in starts) else None
-        pattern = new_recorder(program, 1, 1, pool, counts)
+        pattern = recorded(program, pool, counts)
         self._pattern = pattern._replace(timed=pattern.timed | timed)
         self._told = np.zeros(placement.places * warps, bool)  # warps that have executed one of these since the last round
         self._peers = np.array(placement.sites, np.int64) // placement.per_sm
@@ -151,17 +148,7 @@ class Streams:
 
     def _new_slot(self, place: int, rank: int) -> CtaSlot:
         rows, b = self._rows(place), self.buffers
-        recorder = self._pattern._replace(
-            pcs=b.pcs[rows],
-            active=b.active[rows],
-            executing=b.executing[rows],
-            payload=b.payload[rows],
-            words=b.words[rows],
-            used=b.used[rows],
-            permits=np.zeros(self.warps, np.int64),
-            now=np.zeros((self.warps, 2), np.int64),
-            last=np.full(self.warps, 31),
-        )
+        recorder = Recorder(self._pattern, b.pcs[rows], b.executing[rows], b.payload[rows], b.words[rows], b.used[rows])
         slot = self._make_slot(self.placement.sm_of(place), rank, recorder)
         slot.ctx[PEERS] = self.peers(place)
         return slot
@@ -239,12 +226,12 @@ class Streams:
         used, counts = self.buffers.used[row].copy(), self.counts[pc].copy()
         recorder.permits[warp] = 1
         base = arrays.blocks[warp].ctypes.data
-        written = record(recorder, arrays, warp, pc, np.uint32(active), np.uint32(executing), base, slot.ctx.ctypes.data)
+        written = record(recorder, warp, pc, active, executing, base, slot.ctx.ctypes.data)
         recorder.permits[warp] = 0
         self.buffers.used[row], self.counts[pc] = used, counts  # it is written again when it executes
         if written:
             self.buffers.settled[row] = int(used[0]) + 1
-        return bool(written)
+        return written
 
     def tell_time(self, row: int, cycle: int) -> None:
         """Let a warp execute, in this cycle, the instruction that depends on time, and go on."""
