@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -45,7 +47,8 @@ class Geometry:
     """The shape of a launch: grid and block extents, dynamic shared memory in bytes, extents of a cluster in CTAs.
 
     ``workspace``: the device address of what a cooperative launch's grid barriers need, 0 for any other launch. ``machines``:
-    the machine words (:mod:`isa.machine`) of all slots of the launch, for what is to be told after it.
+    the machine words (:mod:`isa.machine`) of all slots of the launch, for what is to be told after it. ``registers``: by rank,
+    what its slots have in common.
     """
 
     def __init__(self, grid: Dim3, block: Dim3, dynamic_shared: int, cluster: Dim3 | None = None) -> None:
@@ -59,6 +62,7 @@ class Geometry:
         self.ctas = grid[0] * grid[1] * grid[2]
         self.workspace = 0
         self.machines: list[NDArray[np.int64]] = []
+        self.registers: dict[int, NDArray[np.uint32]] = {}
 
     def cta_index(self, number: int) -> Dim3:
         """The (x, y, z) of a CTA given by its number in launch order, x fastest."""
@@ -110,8 +114,7 @@ class CtaSlot:
         self.parameters = parameters
         self.number = -1
         self.rank = rank
-        self.host = HostCalls(self)
-        prepare_heap(program, memory)
+        self.host: HostCalls | None = None  # what serves calls of the host in place of the usual
         self.ctx = np.zeros(machine.WORDS, np.int64)
         geometry.machines.append(self.ctx)
         ctx = self.ctx
@@ -125,16 +128,33 @@ class CtaSlot:
         self.phases = np.zeros(geometry.warps * 32, np.int32)
         ctx[machine.CONSTANTS], ctx[machine.CONSTANT_COUNT] = loaded.variables.ctypes.data, len(loaded.variables)
         ctx[machine.RANK] = rank
-        loaded.fill_constants(self.arrays, rank)
-        self._prepare_machine_code()
-        self._fill_specials(sm_count, sm)
+        if program.image is not None:
+            self.groups = group_table(self.arrays, loaded.native.code, loaded.native.pool)
+            ctx[machine.GROUPS] = self.groups.ctypes.data
+        self._fill_registers(sm_count, sm)
+        self._places = list(self._place_registers())
 
     @staticmethod
     def _host(array: NDArray[np.uint8]) -> int:
         return int(array.ctypes.data)
 
-    def _fill_specials(self, sm_count: int, sm: int) -> None:
-        """The special registers that stay the same for every CTA in this slot."""
+    def _fill_registers(self, sm_count: int, sm: int) -> None:
+        """The registers that stay the same for every CTA in this slot; but for the SM, for every one of its rank."""
+        program, known = self.loaded.program, self.geometry.registers.get(self.rank)
+        if known is None:
+            prepare_heap(program, self.memory)
+            self.loaded.fill_constants(self.arrays, self.rank)
+            for offset, plane in program.image.planes if program.image is not None else ():
+                word = self.parameters[offset : offset + 4].view(np.uint32)[0]
+                self.arrays.blocks[:, plane // 4 : plane // 4 + 32] = word
+            self._fill_specials(sm_count)
+            self.geometry.registers[self.rank] = self.arrays.blocks.copy()
+        else:
+            self.arrays.blocks[...] = known
+        if "smid" in program.specials:
+            self._set(program.specials["smid"], sm)
+
+    def _fill_specials(self, sm_count: int) -> None:
         geometry = self.geometry
         thread = np.arange(geometry.warps * 32)
         lane = np.arange(32, dtype=np.int64)
@@ -147,7 +167,6 @@ class CtaSlot:
             "laneid": thread % 32,
             "warpid": thread // 32,
             "nwarpid": 64,
-            "smid": sm,
             "virtid": thread // 32 << 8,  # of machine code: %warpid and %nwarpid, moved
             "virtcfg": 64 << 8,
             "nsmid": sm_count,
@@ -183,17 +202,12 @@ class CtaSlot:
                 name = f"{name}.x" if f"{name}.x" in values else name
                 self._set(offset, values.get(name, 0))
 
-    def _prepare_machine_code(self) -> None:
-        """What machine code needs besides: its groups in a table, and words of the constant banks as operands."""
-        image = self.loaded.program.image
-        if image is None:
-            return
-        native = self.loaded.native
-        self.groups = group_table(self.arrays, native.code, native.pool)
-        self.ctx[machine.GROUPS] = self.groups.ctypes.data
-        for offset, plane in image.planes:
-            word = self.parameters[offset : offset + 4].view(np.uint32)[0]
-            self.arrays.blocks[:, plane // 4 : plane // 4 + 32] = word
+    def _place_registers(self) -> Iterator[tuple[int, int, int]]:
+        """The special registers that say which CTA it is: the place of each in a block, its axis, and what to divide by."""
+        for name, offset in self.loaded.program.specials.items():
+            if name.startswith(("ctaid", "clusterid")):
+                axis = "xyzw".index(name.partition(".")[2] or "x")
+                yield offset // 4, axis, self.geometry.cluster[axis] if name.startswith("clusterid") and axis < 3 else 1
 
     def _set(self, offset: int, value: object) -> None:
         lanes = np.broadcast_to(np.asarray(value, np.int64), (self.geometry.warps * 32,)).reshape(-1, 32)
@@ -210,12 +224,9 @@ class CtaSlot:
         self.arrived[...] = 0
         self.phases[...] = 0
         self.ctx[machine.LOCAL_DEVICE] = LOCAL_DEVICE_BASE + number * len(self.local)
-        place = self.geometry.cta_index(number)
-        for name, offset in self.loaded.program.specials.items():
-            if name.startswith(("ctaid", "clusterid")):
-                axis = "xyzw".index(name.partition(".")[2] or "x")
-                extent = self.geometry.cluster[axis] if name.startswith("clusterid") and axis < 3 else 1
-                self._set(offset, place[axis] // extent if axis < 3 else 0)
+        place = (*self.geometry.cta_index(number), 0)
+        for at, axis, extent in self._places:  # the planes of their upper halves stay 0
+            self.arrays.blocks[:, at : at + 32] = place[axis] // extent
 
     def run(self, budget: int) -> int:
         """Run for about ``budget`` warp instructions; returns an Outcome or a fault code. WAITING: no thread can go on before
@@ -230,7 +241,7 @@ class CtaSlot:
                 return status
             warp, pc = int(counters[COUNT_FAULT_WARP]), int(counters[COUNT_FAULT_PC])
             try:
-                self.host.serve(warp, pc, int(counters[COUNT_LANES]) & 0xFFFF_FFFF)
+                (self.host or HostCalls(self)).serve(warp, pc, int(counters[COUNT_LANES]) & 0xFFFF_FFFF)
             except HostFault as problem:
                 raise host_fault(self, problem) from None
 

@@ -128,6 +128,7 @@ class Streams:
         self._starts = starts if any(start is not None for start in starts) else None
         pattern = recorded(program, pool, counts)
         self._pattern = pattern._replace(timed=pattern.timed | timed)
+        self._any_timed = bool(self._pattern.timed.any())
         self._told = np.zeros(placement.places * warps, bool)  # warps that have executed one of these since the last round
         self._peers = np.array(placement.sites, np.int64) // placement.per_sm
         self._clusters: list[Cluster | None] = [None] * len(placement.sites)
@@ -195,7 +196,9 @@ class Streams:
         b = self.buffers
         place = row // self.warps
         while b.settled[row] <= b.at[row] + 1:
-            _compact(b, place * self.warps, self.warps)
+            rows = self._rows(place)
+            if b.at[rows].max() > 0:
+                _compact(b, rows.start, self.warps)
             if self._stand(place, row):
                 return True
             before = int(b.used[row, 0])
@@ -210,6 +213,8 @@ class Streams:
 
     def _stand(self, place: int, row: int) -> bool:
         """Write down the instruction that depends on time, if that is what a warp stands before."""
+        if not self._any_timed:
+            return False
         slot = self._slot(place)
         assert slot.recorder is not None
         arrays, recorder = slot.arrays, slot.recorder

@@ -49,7 +49,7 @@ class CompiledChip:
         self.state, self.streams, self._distributor = state, streams, distributor
         self._members, self._launch_cycles = members, launch_cycles
         self._items = len(state.agendas) // len(state.sms)
-        self._starved: dict[int, list[int]] = {site: [] for site in range(len(streams.placement.sites))}  # rows
+        self._starved: dict[int, list[int]] = {}  # rows, by site
 
     def expect(self, site: int, cluster: int, dispatched: int) -> None:
         """The work distributor sends a cluster, dispatched in that cycle."""
@@ -89,19 +89,20 @@ class CompiledChip:
 
     def _feed(self, rows: np.ndarray, bases: np.ndarray) -> int:
         """Pull more instructions for the warps that have none left. Returns how many go on, in ``rows`` from ``bases``."""
-        c, signals, streams = self.state, self.state.signals, self.streams
+        c, signals, streams, buffers = self.state, self.state.signals, self.streams, self.streams.buffers
+        settled, at, site_of, warps = buffers.settled, buffers.at, streams.placement.site_of, streams.warps
         count, now = 0, int(signals[G_NOW])
         dry = c.dry[: signals[G_DRY]].tolist()
         signals[G_DRY] = 0
         while dry:
             row = dry.pop()
-            starved = self._starved[streams.placement.site_of[row // streams.warps]]
-            base = int(c.warps[row, W_BASE])
-            if streams.feed(row):
+            base = c.warps[row, W_BASE]
+            if settled[row] > at[row] + 1 or streams.feed(row):
                 rows[count], bases[count] = row, base
                 count += 1
             else:
-                starved.append(row)
+                self._starved.setdefault(site_of[row // warps], []).append(row)
+            starved = self._starved.get(site_of[row // warps], [])
             for other in tuple(starved):
                 if streams.has(other):
                     starved.remove(other)
