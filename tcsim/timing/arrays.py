@@ -41,8 +41,15 @@ def _address(builder: Any, table: Any, number: Any, index: Any) -> Any:
     """The host address of a row, of 64-bit integers of a builder: the table has (address, bytes of a row) for each array."""
     word = ir.IntType(64)
     entry = builder.gep(builder.inttoptr(table, word.as_pointer()), [builder.shl(number, word(1))])
-    start, pitch = builder.load(entry), builder.load(builder.gep(entry, [word(1)]))
+    start, pitch = _constant(builder, entry), _constant(builder, builder.gep(entry, [word(1)]))
     return builder.add(start, builder.mul(index, pitch))
+
+
+def _constant(builder: Any, place: Any) -> Any:
+    """Load what never changes while compiled code runs: LLVM then loads it once, whatever is stored in between."""
+    value = builder.load(place)
+    value.set_metadata("invariant.load", builder.module.add_metadata([]))
+    return value
 
 
 # Intrinsics: the rules call these so often that functions, one for each combination of argument types, would take a third of
