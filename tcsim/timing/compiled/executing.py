@@ -19,6 +19,7 @@ from tcsim.timing.compiled.state import (
     AT,
     BARRIERS,
     C_ALIVE,
+    C_ARRIVED,
     C_END,
     C_NUMBER,
     CTAS,
@@ -233,14 +234,6 @@ def _complete(c, place, number):
 
 
 @compiled
-def _any_arrived(c, place, number):
-    lanes = 0
-    for index in range(row(c, OPTIONS, 0)[O_WARPS]):
-        lanes |= row(c, ARRIVED, place * BARRIERS + number)[index]
-    return lanes != 0
-
-
-@compiled
 def _open(c, place, number, released):
     """Let those go on who wait at a barrier, in the order in which they came."""
     count = row(c, WAITERS, place * BARRIERS + number)[0]
@@ -249,6 +242,7 @@ def _open(c, place, number, released):
     for index in range(row(c, OPTIONS, 0)[O_WARPS]):
         row(c, ARRIVED, place * BARRIERS + number)[index] = 0
     row(c, NEEDED, place)[number] = 0
+    row(c, CTAS, place)[C_ARRIVED] &= ~(1 << number)
     for index in range(count):
         w = waiters[1 + index]
         first = max(released, row(c, WARPS, w)[W_LAST] + 1)
@@ -270,6 +264,7 @@ def _barrier(c, w, waits, now, base):
     counted = max(now, row(c, PORTS, sm)[ARRIVALS]) + row(c, COSTS, 0)[BARRIER_INTERVAL]
     row(c, PORTS, sm)[ARRIVALS] = counted
     row(c, ARRIVED, place * BARRIERS + number)[index] |= _lanes(c, w)
+    row(c, CTAS, place)[C_ARRIVED] |= 1 << number
     if needed:
         row(c, NEEDED, place)[number] = needed
     stops = waits and (row(c, WARPS, w)[W_LIVE] & ~row(c, ARRIVED, place * BARRIERS + number)[index]) == 0
@@ -303,8 +298,9 @@ def _exit(c, w, now, base):
     warp[W_LIVE] &= ~_lanes(c, w)
     # Which barriers open now is settled before anyone goes on.
     opening = 0
-    for number in range(BARRIERS):
-        if _any_arrived(c, place, number) and _complete(c, place, number):
+    arrived = row(c, CTAS, place)[C_ARRIVED]
+    for number in range(BARRIERS if arrived else 0):
+        if arrived >> number & 1 and _complete(c, place, number):
             opening |= 1 << number
     if warp[W_LIVE]:
         advance(c, w, base)
@@ -318,7 +314,7 @@ def _exit(c, w, now, base):
         cta[C_ALIVE] -= 1
         if cta[C_ALIVE] == 0:
             schedule(c, warp[W_SUB] // row(c, OPTIONS, 0)[O_SUBS], cta[C_END], END, cta[C_NUMBER], place)
-    for number in range(BARRIERS):
+    for number in range(BARRIERS if opening else 0):
         if opening >> number & 1:
             _open(c, place, number, now + row(c, COSTS, 0)[BARRIER_RELEASE])
     if row(c, OPTIONS, 0)[O_SIZE] > 1:

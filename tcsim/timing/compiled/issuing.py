@@ -76,7 +76,9 @@ from tcsim.timing.compiled.state import (
     W_ISSUED,
     W_LANDED,
     W_LAST,
+    W_OTHER,
     W_PC,
+    W_PIPE,
     W_READY,
     W_REASON,
     W_REFUSED,
@@ -122,23 +124,16 @@ def take(c, sub, pipe, now, start, busy):
     p[P_RESERVED] += p[P_FREE] - refuses_from
 
 
-@inlined
-def _free(c, sub, pc):
-    """When a pipe takes an instruction."""
-    e = row(c, ENTRIES, pc)
-    return min(pipe_of(c, sub, e[E_PIPE])[P_FREE], pipe_of(c, sub, e[E_OTHER])[P_FREE])
-
-
 # --------------------------------------------------------------------------------------------------------- choosing
 
 
 @inlined
-def _make_ready(c, sub, w):
+def _make_ready(c, sub, warp):
     """All operands are there: the warp competes for its pipe and for the issue slot."""
-    p = pipe_of(c, sub, row(c, ENTRIES, row(c, WARPS, w)[W_PC])[E_PIPE])
-    rest = p[P_FREE] - row(c, WARPS, w)[W_READY]
-    row(c, WARPS, w)[W_REFUSED] = p[P_RESERVED] - rest if rest > 0 else p[P_RESERVED]
-    row(c, WARPS, w)[W_STATE] = READY
+    p = pipe_of(c, sub, warp[W_PIPE])
+    rest = p[P_FREE] - warp[W_READY]
+    warp[W_REFUSED] = p[P_RESERVED] - rest if rest > 0 else p[P_RESERVED]
+    warp[W_STATE] = READY
 
 
 @compiled
@@ -151,25 +146,27 @@ def choose(c, sub, now):
     last = s[S_LAST]
     chosen = -1
     soonest = NEVER
-    order = row(c, OPTIONS, 0)[O_ORDER]
+    order, greedy = row(c, OPTIONS, 0)[O_ORDER], row(c, OPTIONS, 0)[O_GREEDY]
     chosen_issued = NEVER
+    rows = row(c, SUB_ROWS, sub)
     for step in range(count):
-        w = np.int64(row(c, SUB_ROWS, sub)[count - 1 - step if order == YOUNGEST else step])
-        state = row(c, WARPS, w)[W_STATE]
+        w = rows[count - 1 - step if order == YOUNGEST else step]
+        warp = row(c, WARPS, w)
+        state = warp[W_STATE]
         if state == PENDING:
-            if row(c, WARPS, w)[W_READY] > now:
-                pending_at = min(pending_at, row(c, WARPS, w)[W_READY])
+            if warp[W_READY] > now:
+                pending_at = min(pending_at, warp[W_READY])
                 continue
-            _make_ready(c, sub, w)
+            _make_ready(c, sub, warp)
         elif state != READY:
             continue
         ready_count += 1
-        free = _free(c, sub, row(c, WARPS, w)[W_PC])
+        free = min(pipe_of(c, sub, warp[W_PIPE])[P_FREE], pipe_of(c, sub, warp[W_OTHER])[P_FREE])
         if free > now:
             soonest = min(soonest, free)
             continue
-        issued = row(c, WARPS, w)[W_ISSUED]
-        if w == last and row(c, OPTIONS, 0)[O_GREEDY]:
+        issued = warp[W_ISSUED]
+        if w == last and greedy:
             chosen, chosen_issued = w, -1
         elif chosen < 0 or (order == LEAST_RECENT and issued < chosen_issued):
             chosen, chosen_issued = w, issued
@@ -198,32 +195,33 @@ def read_registers(c, sub, e, now):
 def account(c, sub, w, now, held):
     """Give each cycle since the last issue its reason, and take the issue slots, and ``held`` cycles more in which nothing can
     issue. Returns the pipe that the instruction goes to."""
-    pc = row(c, WARPS, w)[W_PC]
+    warp, stalls = row(c, WARPS, w), row(c, STALLS, 0)
+    pc = warp[W_PC]
     e = row(c, ENTRIES, pc)
     first = pc * REASONS
     slots = e[E_SLOTS]
-    ready_at = row(c, WARPS, w)[W_READY]
-    row(c, STALLS, 0)[first + _SELECTED] += slots
-    stalled = ready_at - row(c, WARPS, w)[W_LAST] - 1
+    ready_at = warp[W_READY]
+    stalls[first + _SELECTED] += slots
+    stalled = ready_at - warp[W_LAST] - 1
     if stalled > 0:
-        row(c, STALLS, 0)[first + row(c, WARPS, w)[W_REASON]] += stalled
+        stalls[first + warp[W_REASON]] += stalled
     waited = now - ready_at
     if waited > 0:
         p = pipe_of(c, sub, e[E_PIPE])
-        refused = min(waited, p[P_RESERVED] - row(c, WARPS, w)[W_REFUSED])
+        refused = min(waited, p[P_RESERVED] - warp[W_REFUSED])
         if refused:
-            row(c, STALLS, 0)[first + (_WAIT if p[P_USER] == w else row(c, PIPE_KINDS, e[E_PIPE])[0])] += refused
-        row(c, STALLS, 0)[first + _NOT_SELECTED] += waited - refused
+            stalls[first + (_WAIT if p[P_USER] == w else row(c, PIPE_KINDS, e[E_PIPE])[0])] += refused
+        stalls[first + _NOT_SELECTED] += waited - refused
     s = row(c, SUBS, sub)
     s[S_LAST] = w
     s[S_EARLIEST] = now + slots + held
-    row(c, WARPS, w)[W_STATE] = WAITING
-    row(c, WARPS, w)[W_LAST] = now + slots - 1
+    warp[W_STATE] = WAITING
+    warp[W_LAST] = now + slots - 1
     if e[E_JUMP]:
-        row(c, WARPS, w)[W_BEHIND] = pc + 1
+        warp[W_BEHIND] = pc + 1
     else:
-        row(c, WARPS, w)[W_BEHIND] = -1
-    row(c, WARPS, w)[W_ISSUED] = now
+        warp[W_BEHIND] = -1
+    warp[W_ISSUED] = now
     if s[S_READY_COUNT] > 1:
         s[S_NEXT] = s[S_EARLIEST]
     elif s[S_PENDING_AT] < NEVER:
@@ -303,7 +301,8 @@ def advance(c, w, base):
 
     ``base``: the earliest cycle for it and why not earlier, as in the scoreboard.
     """
-    sub = row(c, WARPS, w)[W_SUB]
+    warp = row(c, WARPS, w)
+    sub = warp[W_SUB]
     board = row(c, BOARDS, w)
     index = row(c, AT, 0)[w] + 1
     count = row(c, SETTLED, 0)[w]
@@ -319,21 +318,21 @@ def advance(c, w, base):
             index += 1
             continue
         row(c, AT, 0)[w] = index
-        row(c, WARPS, w)[W_PC] = pc
-        held = (base >> SHIFT) - row(c, WARPS, w)[W_LAST] - 1
+        warp[W_PC], warp[W_PIPE], warp[W_OTHER] = pc, e[E_PIPE], e[E_OTHER]
+        held = (base >> SHIFT) - warp[W_LAST] - 1
         if held > 0:  # the stall count comes first, as Nsight Compute counts
             charge(c, w, base & _MASK, held)
-        if row(c, WARPS, w)[W_BEHIND] >= 0 and pc != row(c, WARPS, w)[W_BEHIND]:
+        if warp[W_BEHIND] >= 0 and pc != warp[W_BEHIND]:
             base = max(base, _jump(c, sub, w, pc))
         latest = max(latest, base)
         if e[E_GUARD]:
             latest = max(latest, board[e[E_GUARD]] + (row(c, OPTIONS, 0)[O_GUARD] << SHIFT))
-        if e[E_BLOCK] != row(c, WARPS, w)[W_BLOCK]:
-            row(c, WARPS, w)[W_BLOCK] = e[E_BLOCK]
-            held = fetch(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_BLOCK], base >> SHIFT) - row(c, WARPS, w)[W_LAST] - 1
+        if e[E_BLOCK] != warp[W_BLOCK]:
+            warp[W_BLOCK] = e[E_BLOCK]
+            held = fetch(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_BLOCK], base >> SHIFT) - warp[W_LAST] - 1
             if held > 0:  # so does the instruction itself
                 charge(c, w, _NO_INSTRUCTION, held)
-            latest = max(latest, (row(c, WARPS, w)[W_LAST] + 1) << SHIFT)
+            latest = max(latest, (warp[W_LAST] + 1) << SHIFT)
         if e[E_CONSTANTS] >= 0:
             there = operand_constants(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_CONSTANTS], latest >> SHIFT)
             latest = max(latest, (there << SHIFT) + _CONSTANT_MISS)
@@ -341,22 +340,22 @@ def advance(c, w, base):
             if e[E_KEEP] != NO_WAIT:
                 latest = max(latest, (_copies_done(c, w, e[E_KEEP]) << SHIFT) + _LONG)
             else:
-                latest = max(latest, (row(c, WARPS, w)[W_DONE] << SHIFT) + _MEMBAR)
+                latest = max(latest, (warp[W_DONE] << SHIFT) + _MEMBAR)
         ready_at = latest >> SHIFT
-        row(c, WARPS, w)[W_READY] = ready_at
-        row(c, WARPS, w)[W_REASON] = latest & _MASK
+        warp[W_READY] = ready_at
+        warp[W_REASON] = latest & _MASK
         s = row(c, SUBS, sub)
         if ready_at <= s[S_EARLIEST]:
-            _make_ready(c, sub, w)
+            _make_ready(c, sub, warp)
             if s[S_EARLIEST] < s[S_NEXT]:
                 s[S_NEXT] = s[S_EARLIEST]
         else:
-            row(c, WARPS, w)[W_STATE] = PENDING
+            warp[W_STATE] = PENDING
             if ready_at < s[S_NEXT]:
                 s[S_NEXT] = ready_at
         return
     row(c, AT, 0)[w] = count - 1
-    row(c, WARPS, w)[W_BASE] = base
-    row(c, WARPS, w)[W_STATE] = WAITING
+    warp[W_BASE] = base
+    warp[W_STATE] = WAITING
     row(c, DRY, 0)[row(c, SIGNALS, 0)[G_DRY]] = w
     row(c, SIGNALS, 0)[G_DRY] += 1

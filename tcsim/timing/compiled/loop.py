@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from isa.compiled import compiled, inlined
 from tcsim.timing.arrays import row
 from tcsim.timing.compiled.executing import issue
@@ -15,6 +17,7 @@ from tcsim.timing.compiled.state import (
     BARRIERS,
     BOARDS,
     C_ALIVE,
+    C_ARRIVED,
     C_END,
     C_NUMBER,
     C_SM,
@@ -88,6 +91,11 @@ FINISHED, FEED, STARTED, ENDED, TIME, STUCK = range(6)
 """Why :func:`run_chip` returns: no CTA is left; warps need instructions; a CTA has started, or ended, on G_SM in cycle G_NOW,
 in G_PLACE; the executor must be told the time for G_ROW; the barriers of G_SM will never open."""
 
+_SM_BITS = 10
+_SM_MASK = (1 << _SM_BITS) - 1
+_LAST_CYCLE = 1 << 50
+_NO_TURN = _LAST_CYCLE << _SM_BITS
+
 _CONSTANT_MISS, _WAIT = REASON["imc_miss"], REASON["wait"]
 
 
@@ -156,12 +164,13 @@ def _start(c, sm, number, place, now):
     signals[G_CTAS] += 1
     signals[G_WARPS] += warps
     cta = row(c, CTAS, place)
-    cta[C_NUMBER], cta[C_ALIVE], cta[C_END], cta[C_SM] = number, warps, 0, sm
     for barrier in range(BARRIERS):
-        row(c, WAITERS, place * BARRIERS + barrier)[0] = 0
-        row(c, NEEDED, place)[barrier] = 0
-        for index in range(warps):
-            row(c, ARRIVED, place * BARRIERS + barrier)[index] = 0
+        if cta[C_ARRIVED] >> barrier & 1:  # threads of the last CTA have arrived, and others never have
+            row(c, WAITERS, place * BARRIERS + barrier)[0] = 0
+            row(c, NEEDED, place)[barrier] = 0
+            for index in range(warps):
+                row(c, ARRIVED, place * BARRIERS + barrier)[index] = 0
+    cta[C_NUMBER], cta[C_ALIVE], cta[C_END], cta[C_SM], cta[C_ARRIVED] = number, warps, 0, sm, 0
     first = 0
     for s in range(1, subs):
         if row(c, SUBS, sm * subs + s)[S_WARPS] < row(c, SUBS, sm * subs + first)[S_WARPS]:
@@ -245,6 +254,22 @@ def _turn(c, sm):
     return ENDED
 
 
+@inlined
+def _turn_of(cycle, sm):
+    """A number that says when an SM's turn is: by cycle, then by SM."""
+    return min(cycle, _LAST_CYCLE) << _SM_BITS | sm
+
+
+@inlined
+def _first_turn(next_cycle, sms, after):
+    """The earliest turn later than ``after``, _NO_TURN or more if none comes. (For a plain minimum LLVM takes vectors.)"""
+    first = np.int64(NEVER)
+    for number in range(sms):
+        turn = _turn_of(next_cycle[number], number)
+        first = min(first, turn if turn > after else np.int64(NEVER))
+    return first
+
+
 @compiled
 def run_chip(c, rows, bases, count, sms):
     """Run the ``sms`` SMs until Python has something to do; returns what. First the ``count`` warps ``rows`` go on from
@@ -258,22 +283,15 @@ def run_chip(c, rows, bases, count, sms):
     if row(c, SIGNALS, 0)[G_DRY]:
         return FEED
     while True:
-        sm, soonest = 0, NEVER
-        follower, later = 0, NEVER
-        for number in range(sms):
-            at = next_cycle[number]
-            if at < soonest:
-                follower, later = sm, soonest
-                sm, soonest = number, at
-            elif at < later:
-                follower, later = number, at
-        if soonest == NEVER:
+        turn = _first_turn(next_cycle, sms, np.int64(-1))
+        if turn >= _NO_TURN:
             for number in range(sms):
                 if row(c, SMS, number)[M_RESIDENT]:
                     row(c, SIGNALS, 0)[G_SM] = number
                     return STUCK
             return FINISHED
-        while soonest < later or (soonest == later and soonest < NEVER and sm < follower):
+        sm, following = turn & _SM_MASK, min(_first_turn(next_cycle, sms, turn), _NO_TURN)
+        while turn < following:
             why = _turn(c, sm)
             soonest = _next_cycle(c, sm)
             next_cycle[sm] = soonest
@@ -282,3 +300,4 @@ def run_chip(c, rows, bases, count, sms):
             if row(c, SIGNALS, 0)[G_TOUCHED]:
                 row(c, SIGNALS, 0)[G_TOUCHED] = 0
                 break
+            turn = _turn_of(soonest, sm)

@@ -22,23 +22,27 @@ __all__ = ["ChipState", "Table", "new_chip_state"]
 
 BARRIERS = 16
 
-# Columns of ENTRIES, by instruction: as of Entry. Reads and writes are runs of PLACES.
+# Columns of ENTRIES, by instruction: as of Entry. Reads and writes are runs of PLACES. A row is four lines of a host's cache:
+# what is asked for together stands in one.
 (
-    E_FREE, E_READS, E_READ_COUNT, E_WRITES, E_WRITE_COUNT, E_COUNTS, E_ORDER, E_SOURCE, E_SOURCE_LATENCY, E_GUARD, E_SLOTS,
-    E_RESULT, E_AFTER, E_JUMP, E_BACK, E_PIPE, E_OTHER, E_BUSY, E_PORT, E_STAGE, E_LANE, E_UNIT, E_BLOCK, E_CACHED, E_FEWEST,
-    E_PARTS, E_EVEN, E_ODD, E_SPECIAL, E_KEEP, E_TIMED, E_CONSTANTS,
+    E_FREE, E_READS, E_READ_COUNT, E_WRITES, E_WRITE_COUNT, E_GUARD, E_BLOCK, E_SPECIAL,
+    E_UNIT, E_AFTER, E_BUSY, E_SLOTS, E_PIPE, E_OTHER, E_EVEN, E_ODD,
+    E_RESULT, E_ORDER, E_SOURCE, E_SOURCE_LATENCY, E_COUNTS, E_JUMP, E_BACK, E_KEEP,
+    E_PORT, E_STAGE, E_LANE, E_CACHED, E_FEWEST, E_PARTS, E_TIMED, E_CONSTANTS,
 ) = range(32)  # fmt: skip
 ENTRY = 32
 
-# Columns of WARPS, by row: as of Warp. STATE: see below. CLUSTER_LANES: that have arrived at the cluster's barrier, in
-# CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there. AWAITED: place in shared memory of the mbarrier object that it waits
-# for, and 1, for the phase of PARITY; the wait went out in cycle START.
+# Columns of WARPS, by row: as of Warp, in lines as above. STATE: see below. PIPE, OTHER: of the current instruction.
+# CLUSTER_LANES: that have arrived at the cluster's barrier, in CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there. AWAITED:
+# place in shared memory of the mbarrier object that it waits for, and 1, for the phase of PARITY; the wait went out in cycle
+# START.
 (
-    W_STATE, W_PC, W_CTA, W_NUMBER, W_SUB, W_AGE, W_READY, W_REASON, W_REFUSED, W_LAST, W_FIRST, W_BASE, W_BLOCK, W_BEHIND,
-    W_ISSUED, W_LEFT, W_DONE, W_COPIES, W_LANDED, W_GROUPS, W_LIVE, W_CLUSTER_LANES, W_CLUSTER_PHASE, W_CLUSTER_WAITS,
-    W_AWAITED, W_PARITY, W_START,
-) = range(27)  # fmt: skip
-WARP = 27
+    W_STATE, W_READY, W_ISSUED, W_PIPE, W_OTHER, W_REFUSED, W_PC, W_LAST,
+    W_SUB, W_REASON, W_BEHIND, W_BLOCK, W_CTA, W_NUMBER, W_LEFT, W_DONE,
+    W_AGE, W_FIRST, W_BASE, W_COPIES, W_LANDED, W_GROUPS, W_LIVE, W_CLUSTER_LANES,
+    W_CLUSTER_PHASE, W_CLUSTER_WAITS, W_AWAITED, W_PARITY, W_START,
+) = range(29)  # fmt: skip
+WARP = 32
 
 ORDERS = ("least_recent", "oldest", "youngest")
 """Whom the scheduler takes, as O_ORDER numbers it."""
@@ -66,8 +70,8 @@ K_PHASE, K_OPENED, K_STARTED = range(3)
 A_TIME, A_KIND, A_CTA, A_PLACE = range(4)
 START, END = 0, 1
 
-# Columns of CTAS, by place.
-C_NUMBER, C_ALIVE, C_END, C_SM = range(4)
+# Columns of CTAS, by place. ARRIVED: a bit for each barrier at which threads have arrived since it last opened.
+C_NUMBER, C_ALIVE, C_END, C_SM, C_ARRIVED = range(5)
 
 # OPTIONS, one row. BOARD: entries of a scoreboard. CTA: cycles from its dispatch to its start. SIZE: CTAs of a cluster.
 # OTHERS: address of what executes units that few programs have (tcsim.timing.compiled.others).
@@ -129,18 +133,25 @@ def item_of(c, sm, index):
     return row(c, AGENDAS, sm * row(c, OPTIONS, 0)[O_ITEMS] + index)
 
 
+def _in_lines(rows: int, columns: int) -> NDArray[np.int64]:
+    """Zeros [row, column] that start with a line of a host's cache (64 bytes)."""
+    raw = np.zeros(rows * columns + 8, np.int64)
+    skip = -(raw.ctypes.data // 8) % 8
+    return raw[skip : skip + rows * columns].reshape(rows, columns)
+
+
 def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Entries as rows, and the scoreboard entries that they name."""
-    rows = np.zeros((len(entries), ENTRY), np.int64)
+    rows = _in_lines(len(entries), ENTRY)
     places: list[int] = []
     for packed, entry in zip(rows, entries, strict=True):
         reads = tuple(dict.fromkeys(entry.reads))
         packed[:] = (
-            entry.free, len(places), len(reads), len(places) + len(reads), len(entry.writes), entry.counts, entry.order,
-            entry.source, entry.source_latency, entry.guard, entry.slots, entry.result, entry.after, entry.jump,
-            entry.jump_back, entry.pipe, entry.other, entry.busy, entry.port, entry.stage, entry.lane_ticks, entry.unit,
-            entry.block, entry.cached, entry.fewest_wavefronts, entry.parts, entry.even, entry.odd, entry.special,
-            entry.keep_groups, entry.timed, entry.constants,
+            entry.free, len(places), len(reads), len(places) + len(reads), len(entry.writes), entry.guard, entry.block,
+            entry.special, entry.unit, entry.after, entry.busy, entry.slots, entry.pipe, entry.other, entry.even, entry.odd,
+            entry.result, entry.order, entry.source, entry.source_latency, entry.counts, entry.jump, entry.jump_back,
+            entry.keep_groups, entry.port, entry.stage, entry.lane_ticks, entry.cached, entry.fewest_wavefronts, entry.parts,
+            entry.timed, entry.constants,
         )  # fmt: skip
         places += [*reads, *entry.writes]
     return rows, np.array(places or [0], np.int32)
@@ -170,7 +181,6 @@ def new_chip_state(
     for number, shape in (
         (STALLS, (1, len(entry) * REASONS)),
         (SIGNALS, (1, SIGNAL_COUNT)),
-        (WARPS, (rows, WARP)),
         (BOARDS, (rows, program.scoreboard)),
         (GROUPS, (rows, MOST_GROUPS)),
         (SUBS, (sms * subs, SUB)),
@@ -179,7 +189,7 @@ def new_chip_state(
         (QUEUES, (sms * subs * len(kinds), depth)),
         (SMS, (sms, SM)),
         (AGENDAS, (sms * items, 4)),
-        (CTAS, (places_in_all, 4)),
+        (CTAS, (places_in_all, 5)),
         (ARRIVED, (places_in_all * BARRIERS, warps)),
         (NEEDED, (places_in_all, BARRIERS)),
         (WAITERS, (places_in_all * BARRIERS, warps + 1)),
@@ -188,6 +198,7 @@ def new_chip_state(
     ):
         table.put(number, np.zeros(shape, np.int64))
     table.put(ENTRIES, entry)
+    table.put(WARPS, _in_lines(rows, WARP))
     table.put(PLACES, places.astype(np.int64).reshape(1, -1))
     table.put(PIPE_KINDS, np.array([(REASON[spec.throttle], spec.queue) for spec in kinds], np.int64))
     table.put(OPTIONS, options)
