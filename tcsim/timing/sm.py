@@ -134,8 +134,9 @@ class Sm:
         def both(sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
             execute(sub, warp, entry, now)
             if entry.timed:
-                self.streams.tell_time(warp.row, now)
-            sub.advance(warp, (now << SHIFT) + entry.after)
+                self._tell_time(warp, now)
+            else:
+                sub.advance(warp, (now << SHIFT) + entry.after)
 
         return both
 
@@ -296,8 +297,13 @@ class Sm:
         warp.pipe.take(now, now, entry.busy)
         warp.deliver((now << SHIFT) + entry.result)
         warp.read(now, _SHORT)
+        self._tell_time(warp, now)
+
+    def _tell_time(self, warp: Warp, now: int) -> None:
+        """Have a warp execute, in this cycle, what it has issued, and go on; others may have waited for that."""
         self.streams.tell_time(warp.row, now)
-        sub.advance(warp, (now << SHIFT) + entry.after)
+        warp.sub.advance(warp, (now << SHIFT) + warp.entry.after)
+        self._feed_starved(warp.cta.cluster)
 
     def _barrier(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """Arrive at a CTA barrier; whoever is let through goes on when the release has reached it."""

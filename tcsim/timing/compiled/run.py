@@ -83,7 +83,8 @@ class CompiledChip:
             elif why == TIME:
                 row = int(signals[G_ROW])
                 self.streams.tell_time(row, int(signals[G_NOW]))
-                rows[0], bases[0], count = row, c.warps[row, W_BASE], 1
+                rows[0], bases[0] = row, c.warps[row, W_BASE]
+                count = self._feed_starved(row, rows, bases, 1)
             if why in (STARTED, FEED):
                 count = self._feed(rows, bases)
 
@@ -91,7 +92,7 @@ class CompiledChip:
         """Pull more instructions for the warps that have none left. Returns how many go on, in ``rows`` from ``bases``."""
         c, signals, streams, buffers = self.state, self.state.signals, self.streams, self.streams.buffers
         settled, at, site_of, warps = buffers.settled, buffers.at, streams.placement.site_of, streams.warps
-        count, now = 0, int(signals[G_NOW])
+        count = 0
         dry = c.dry[: signals[G_DRY]].tolist()
         signals[G_DRY] = 0
         while dry:
@@ -102,13 +103,19 @@ class CompiledChip:
                 count += 1
             else:
                 self._starved.setdefault(site_of[row // warps], []).append(row)
-            starved = self._starved.get(site_of[row // warps], [])
-            for other in tuple(starved):
-                if streams.has(other):
-                    starved.remove(other)
-                    since = max(now, int(c.warps[other, W_BASE]) >> SHIFT)
-                    rows[count], bases[count] = other, (since << SHIFT) + _BARRIER
-                    count += 1
+            count = self._feed_starved(row, rows, bases, count)
+        return count
+
+    def _feed_starved(self, row: int, rows: np.ndarray, bases: np.ndarray, count: int) -> int:
+        """A warp has got instructions: see which of its cluster can go on, too, after ``count`` others."""
+        c, now = self.state, int(self.state.signals[G_NOW])
+        starved = self._starved.get(self.streams.placement.site_of[row // self.streams.warps], [])
+        for other in tuple(starved):
+            if self.streams.has(other):
+                starved.remove(other)
+                since = max(now, int(c.warps[other, W_BASE]) >> SHIFT)
+                rows[count], bases[count] = other, (since << SHIFT) + _BARRIER
+                count += 1
         return count
 
     def count(self, counters: Counters) -> int:
