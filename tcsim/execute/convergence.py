@@ -4,7 +4,8 @@ whether a warp is together.
 A group that comes to a place of convergence waits there until all live lanes of its member mask have, then they go on as one
 group. One thing lets them go earlier from a BSYNC: that lanes they wait for yield (NANOSLEEP, or the YIELD that ptxas puts into
 loops that wait). So a thread can hold a lock that others of its warp spin for, as on an H200, and as NVIDIA's patent on
-convergence barriers (US 2016/0019066) says.
+convergence barriers (US 2016/0019066) says. Groups that yield at the same place go on together: by an H200's count of
+instructions, lanes that compete with compare-and-swap do so in one instruction.
 
 The interpreter calls :func:`control` through its address, as it calls an instruction; it is compiled only where machine code
 runs. It reaches the groups of the running CTA through a table of addresses that :func:`group_table` makes.
@@ -24,11 +25,14 @@ from isa.machine import GROUPS
 from isa.program import COLUMNS, EXTRA, FUNCTION_ADDRESSES, FUNCTION_SPACING, KIND, MEMBERS, OPERANDS, TARGET, Kind
 from tcsim.execute.state import CtaArrays, GroupState
 
-__all__ = ["control_address", "group_table"]
+__all__ = ["YIELDED", "control_address", "group_table"]
 
 READY, CONVERGING = GroupState.READY, GroupState.CONVERGING
 CONVERGE, BREAK, JUMP, SLEEP = Kind.CONVERGE, Kind.BREAK, Kind.JUMP, Kind.SLEEP
 BRANCH_BOTH, BRANCH_DIVERGED = Kind.BRANCH_BOTH, Kind.BRANCH_DIVERGED
+YIELDED = -2
+"""Where a group meets others that has yielded, and may leave the turn to another: of machine code, groups meet at no place that
+is known beforehand."""
 BAD_ADDRESS = 105
 """Fault: a jump to an address outside the program."""
 
@@ -159,6 +163,18 @@ def _yield(table, base, w, lanes, live):
 
 
 @compiled
+def _join_yielded(table, w, g):
+    """Group ``g`` has yielded: it goes on together with those that have done so at the same place."""
+    mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
+    state, meet = as_i32(table[T_STATE] + 128 * w), as_i32(table[T_MEET] + 128 * w)
+    meet[g] = np.int32(YIELDED)
+    for h in range(32):
+        if h != g and mask[h] != np.uint32(0) and state[h] == READY and meet[h] == YIELDED and pc[h] == pc[g]:
+            mask[g] |= mask[h]
+            mask[h] = np.uint32(0)
+
+
+@compiled
 def _leave(table, row, base, w, lanes, live):
     """``lanes`` give up their part in a convergence barrier: nobody waits for them there."""
     plane = as_u32(base + row[MEMBERS])
@@ -240,6 +256,7 @@ def control(base, lanes, place, ctx):
     if kind == BREAK and row[MEMBERS] < 0:
         pc[g] += np.int32(1)
         _yield(table, base, w, lanes, live)
+        _join_yielded(table, w, g)
         return np.int32(0)
     if kind == JUMP:
         if row[EXTRA] >= 0:

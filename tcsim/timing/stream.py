@@ -18,6 +18,7 @@ from isa.compiled import compiled
 from isa.program import GUARD, Program
 from tcsim.execute.accesses import MAX_WORDS, PEERS
 from tcsim.execute.cluster import Cluster
+from tcsim.execute.convergence import YIELDED
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
 from tcsim.execute.interpreter import Outcome
@@ -33,6 +34,9 @@ _RECORDS = 1 << 21
 _FEWEST, _MOST = 128, 1024
 _NO_LIMIT = 1 << 40
 _WORDS_PER_RECORD = 4
+PATIENCE = 64
+"""Instructions that depend on time and that a group of machine code may execute before another group of its warp has its turn:
+assumed; loops that wait have a YIELD of ptxas's."""
 
 
 def records_per_warp(resident_warps: int) -> int:
@@ -129,6 +133,7 @@ class Streams:
         pattern = recorded(program, pool, counts)
         self._pattern = pattern._replace(timed=pattern.timed | timed)
         self._any_timed = bool(self._pattern.timed.any())
+        self._held: dict[tuple[int, int], int] = {}  # of a slot's warp, how often the group whose turn it is has had it
         self._told = np.zeros(placement.places * warps, bool)  # warps that have executed one of these since the last round
         self._peers = np.array(placement.sites, np.int64) // placement.per_sm
         self._clusters: list[Cluster | None] = [None] * len(placement.sites)
@@ -250,7 +255,30 @@ class Streams:
         turn = self._next_group(slot, warp)
         self._run(self.placement.site_of[place])
         recorder.permits[warp] = 0
-        recorder.last[warp] = turn  # and now another one, should there be several
+        self._end_turn(slot, warp, turn)
+
+    def _end_turn(self, slot: CtaSlot, warp: int, turn: int) -> None:
+        """Say whose turn is next, now that the group whose turn it was has executed an instruction that depends on time. Groups
+        of PTX take turns. Those of machine code go on until they yield or wait, as on an H200, and for PATIENCE such
+        instructions at most: while one holds a lock others need not try."""
+        assert slot.recorder is not None
+        last, arrays = slot.recorder.last, slot.arrays
+        if self._program.image is None:
+            last[warp] = turn
+            return
+        ready = [group for group in range(32) if arrays.mask[warp, group] and arrays.state[warp, group] == GroupState.READY]
+        meet, place = arrays.meet[warp], (id(slot), warp)
+        self._held[place] = self._held.get(place, 0) + 1
+        if self._held[place] >= PATIENCE and turn in ready:
+            meet[turn] = YIELDED
+        staying = [group for group in ready if meet[group] != YIELDED]
+        if not staying:
+            meet[ready] = -1
+            staying = ready
+        following = next((group for group in staying if group >= turn), min(staying, default=turn))
+        if following != turn:
+            self._held[place] = 0
+        last[warp] = following - 1 & 31
 
     @staticmethod
     def _next_group(slot: CtaSlot, warp: int) -> int:

@@ -18,6 +18,8 @@ __all__ = ["SpinWatch"]
 
 PATIENT_ROUNDS = 4
 """Rounds before looking: few kernels run that long without a CTA ending."""
+SAME_ROUNDS = 256
+"""Rounds after which nothing may have changed: somebody may wait for memory for the time of several."""
 
 
 class SpinWatch:
@@ -55,9 +57,10 @@ class SpinWatch:
         if self._rounds <= PATIENT_ROUNDS:
             return
         places = hash(tuple(resident.arrays.pc.tobytes() for resident in self._resident.values()))
-        if self._kept is not None and self._kept[0] == places and self._kept[1] == self._everything():
+        is_kept = self._kept is not None and self._rounds >= self._power + SAME_ROUNDS and self._kept[0] == places
+        if is_kept and self._kept is not None and self._kept[1] == self._everything():
             raise deadlock([slot], spinning=True)
-        if self._kept is None or self._rounds >= 2 * self._power:
+        if self._kept is None or self._rounds >= max(2 * self._power, self._power + 2 * SAME_ROUNDS):
             self._power = self._rounds
             self._kept = places, self._everything()
 
