@@ -84,7 +84,7 @@ def _mixed(line):
 
 @compiled
 def _home(m, line):
-    return _mixed(line) % row(m, COSTS, 0)[PARTITIONS]
+    return (_mixed(line) + 1) % row(m, COSTS, 0)[PARTITIONS]  # the first line of all is far from SM 0, as on an H200
 
 
 @compiled
@@ -214,7 +214,6 @@ def l2_write(m, sm, line, mask, partial, now, start):
     row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
     trip = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     if home != near_partition(m, sm):
-        trip += row(m, COSTS, 0)[L2_FAR]
         row(m, TOTALS, 0)[FABRIC_WRITES] += count
         row(m, TOTALS, 0)[FABRIC_REQUESTS] += 1
     return -(-left // TICKS), trip + -(-served // TICKS)
