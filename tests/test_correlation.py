@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_ref.__main__ import main
-from gpu_ref.correlation.launches import Job, Timed, timed
+from gpu_ref.correlation.launches import Job, Timed, on_tensor_cores, timed
 from gpu_ref.correlation.mechanisms import mechanisms, misplaced, noise, stall_shares
 from gpu_ref.correlation.report import report, scatter
 from gpu_ref.correlation.statistics import agreement, errors
@@ -40,7 +40,7 @@ def test_every_launch_is_in_the_table_and_in_the_picture() -> None:
     groups = {"looked at": LAUNCHES[:2], "held out": LAUNCHES[2:]}
     text = "\n".join(report(groups))
     assert "| a | looked at | 110 | 100 | +10.0 % | 1 |" in text and "| c | held out |" in text
-    tensor = replace(LAUNCHES[0], recorded={**LAUNCHES[0].recorded, "sm__inst_executed_pipe_tensor_op_hmma.sum": 8.0})
+    tensor = replace(LAUNCHES[0], tensor=True)
     assert "| g, tensor cores | `sm__cycles_elapsed.max` | 1 | 0 | 10.0 % |" in "\n".join(report({"g": [tensor, LAUNCHES[1]]}))
     tree = ElementTree.fromstring(scatter(groups))
     titles = [element.text for element in tree.iter("{http://www.w3.org/2000/svg}title")]
@@ -91,3 +91,10 @@ def test_conflicts_are_measured_in_wavefronts() -> None:
 def test_a_launch_that_cannot_be_timed_does_not_end_the_others(tmp_path: Path) -> None:
     (gone,) = timed([Job("gone", tmp_path, True, "h200", True)])
     assert gone.name == "gone" and str(tmp_path) in gone.problem and not gone.predicted
+
+
+def test_tensor_cores_are_told_by_the_kernel_itself() -> None:
+    ptx = ".visible .entry a() { fma.rn.f32 x; }\n.visible .entry ab() { wgmma.mma_async.sync.aligned.m64n8k16 x; }\n"
+    assert not on_tensor_cores(ptx, "a") and on_tensor_cores(ptx, "ab")
+    assert on_tensor_cores(".entry k() { mma.sp::ordered_metadata.sync.aligned.m16n8k32 d; }", "k")
+    assert not on_tensor_cores(".entry k() { wgmma.wait_group.sync.aligned 0; fma.rn.f16x2 d; }", "k")

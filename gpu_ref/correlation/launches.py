@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -21,7 +22,7 @@ from tcsim.bundle import load_bundle, parse_argument
 from tcsim.cli.launches import LaunchOptions, prepare
 from tcsim.memory import DeviceMemory
 
-__all__ = ["Job", "Timed", "archive_jobs", "bundle_jobs", "forget_memory", "timed"]
+__all__ = ["Job", "Timed", "archive_jobs", "bundle_jobs", "forget_memory", "on_tensor_cores", "timed"]
 
 CLOCK = "sm__cycles_elapsed.avg.per_second"
 Metrics = dict[str, float]
@@ -30,7 +31,8 @@ Metrics = dict[str, float]
 @dataclass(frozen=True)
 class Timed:
     """A launch: metrics predicted and recorded, what was timed (machine code or PTX), and by metric the values of all runs of
-    the recording where there are several (``recorded`` has their median). ``problem``: why it could not be timed."""
+    the recording where there are several (``recorded`` has their median). ``problem``: why it could not be timed.
+    ``tensor``: whether the kernel multiplies matrices on tensor cores."""
 
     name: str
     predicted: Metrics
@@ -38,6 +40,7 @@ class Timed:
     what: str
     runs: dict[str, list[float]] = field(default_factory=dict)
     problem: str = ""
+    tensor: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,13 +119,22 @@ def _timed_bundle(job: Job) -> Timed:
     launch = prepare(str(job.folder), LaunchOptions())
     measured = {name: float(metric.value) for name, metric in launch.bundle.metrics.items()}
     with launch.device:
-        return _time(job.name, launch.run, measured, job.as_found)
+        found = _time(job.name, launch.run, measured, job.as_found)
+    return replace(found, tensor=on_tensor_cores(launch.bundle.ptx_text(), launch.bundle.entry))
 
 
 def _timed_launch(job: Job) -> Timed:
     launch = read(job.folder)[1][job.name]
     found = _time(job.name, _runner(job.folder, launch), recorded(launch), job.as_found)
-    return replace(found, runs=launch.get("repeats", {}))
+    ptx = (job.folder / "ptx" / launch["ptx"]).read_text()
+    return replace(found, runs=launch.get("repeats", {}), tensor=on_tensor_cores(ptx, launch["entry"]))
+
+
+def on_tensor_cores(ptx: str, entry: str) -> bool:
+    """Whether kernel ``entry`` of a module has an ``mma``, ``wmma`` or ``wgmma`` that multiplies. (Nsight Compute's counters of
+    the tensor pipe do not tell: ptxas moves constants with HFMA2.MMA.)"""
+    body = re.search(rf"\.entry\s+{re.escape(entry)}\b(.*?)(?=\.entry\s|\Z)", ptx, re.DOTALL)
+    return bool(body and re.search(r"\b(mma(\.sp\S*)?\.sync|wmma\.mma|wgmma\.mma_async)\b", body[1]))
 
 
 def _runner(folder: Path, launch: Launch) -> Callable[[], object]:

@@ -12,8 +12,6 @@ from gpu_ref.correlation.statistics import COMPARED, agreement
 __all__ = ["report", "scatter"]
 
 CYCLES, ACTIVE = "sm__cycles_elapsed.max", "sm__cycles_active.avg"
-TENSOR = tuple(f"sm__inst_executed_pipe_tensor_op_{kind}.sum" for kind in ("hmma", "imma", "dmma", "gmma"))
-"""Who uses tensor cores counts one of these."""
 _COLOURS = ("#d9534a", "#4a90d9", "#5a9e4b", "#b07cc6", "#d8a43a")
 
 
@@ -23,7 +21,7 @@ def report(groups: Mapping[str, Sequence[Timed]]) -> Iterator[str]:
     yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
     for group, launches in groups.items():
         yield from _agreements(group, launches, COMPARED)
-        tensor = [each for each in launches if any(each.recorded.get(metric) for metric in TENSOR)]
+        tensor = [each for each in launches if each.tensor]
         if 0 < len(tensor) < len(launches):
             yield from _agreements(f"{group}, tensor cores", tensor, (CYCLES, ACTIVE))
     yield ""
