@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -193,7 +193,7 @@ def _measure_chip(chip: Table, measured: Table, where: str, notes: _Notes) -> No
         keys = changed.get(path, {})
         left = [key for key in entry if key not in keys and key not in _WORDS]
         if keys:
-            entry["source"] = f"{', '.join(keys)}: measured, {where}; others as in {chip['name']}: {entry['source']}"
+            entry["source"] = _source(keys, f"measured, {where}", chip["name"], entry["source"])
         else:
             entry["source"] = f"copied from {chip['name']}: {entry['source']}"
         group, _, name = path.partition(".")
@@ -231,14 +231,14 @@ def _board(nearest: Arch, measured: Table, where: str, notes: _Notes) -> Table:
     if said and said["sms"] != nearest.limits.sms:
         limits.pop("gpcs", None)
     driver = f"the driver, {where}"
-    limits["source"] = f"{', '.join(names) or 'none'}: {driver}; others as in {nearest.name}: {limits['source']}"
+    limits["source"] = _source(names, driver, nearest.name, limits["source"])
     notes.copied.append(f"limits: {', '.join(key for key in limits if key not in names and key != 'source')}")
     if said:
         base["memory"] = {"bytes": said["memory_bytes"], "source": driver}
         timing["l2"] = {"bytes": said["l2_bytes"], "source": driver}
         if said["max_sm_khz"]:
             timing["clocks"]["sm_hz"] = said["max_sm_khz"] * 1000
-            timing["clocks"]["source"] = f"sm_hz: {driver}; others as in {nearest.name}: {timing['clocks']['source']}"
+            timing["clocks"]["source"] = _source(["sm_hz"], driver, nearest.name, timing["clocks"]["source"])
     get = _getter(measured)
     dram = timing["dram"]
     keys = []
@@ -257,12 +257,18 @@ def _board(nearest: Arch, measured: Table, where: str, notes: _Notes) -> Table:
     if said and said["memory_khz"] and said["memory_bus_bits"]:
         dram["peak_bytes_per_second"] = said["memory_khz"] * 1e3 * 2 * said["memory_bus_bits"] / 8
         keys.append("peak_bytes_per_second (twice the memory clock on every line of the bus)")
-    dram["source"] = f"{', '.join(keys) or 'none'}: measured, {where}; others as in {nearest.name}: {dram['source']}"
+    dram["source"] = _source(keys, f"measured, {where}", nearest.name, dram["source"])
     left = [key for key in dram if key != "source" and not any(done.startswith(key) for done in keys)]
     notes.copied.append(f"timing.dram: {', '.join(left)}")
     clocks = [key for key in timing["clocks"] if key != "source" and (key != "sm_hz" or not said)]
     notes.copied.append(f"timing.clocks: {', '.join(clocks)}")
     return {"limits": limits, "memory": base["memory"], "timing": timing}
+
+
+def _source(keys: Iterable[str], whence: str, base: str, old: str) -> str:
+    """Where a table's numbers come from: ``keys`` from ``whence``, the rest as in ``base``, whose source was ``old``."""
+    named = ", ".join(keys)
+    return f"{named}: {whence}; others as in {base}: {old}" if named else f"as in {base}: {old}"
 
 
 def _head(product: str, date: str, chip: Chip, notes: _Notes) -> list[str]:

@@ -69,7 +69,7 @@ Grid = Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")]
 Block = Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")]
 Cluster = Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")]
 Shared = Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")]
-DeviceName = Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, a100, sm_90, ... (tcsim arch list)")]
+DeviceName = Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, ... (tcsim arch list), or a FILE.toml")]
 Args = Annotated[
     list[str] | None,
     typer.Option("--arg", "-a", help="an input: f16[1024,1024]:normal, i32:1024, f32:0.5, u8[64]:file(data.bin)"),

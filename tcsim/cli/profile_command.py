@@ -37,7 +37,7 @@ def profile(
     arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input, as for run")] = None,
     out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
     inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
-    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, a100, ...")] = "",
+    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, ... or a FILE.toml")] = "",
     fmad: Annotated[bool, typer.Option("--fmad/--no-fmad", help="contract multiplies and adds as ptxas does")] = True,
     save: Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON (versioned schema)")] = False,
