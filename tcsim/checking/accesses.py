@@ -1,7 +1,7 @@
-"""The hook of memory instructions: compares every byte they touch with who touched it before. Compiled.
+"""The hooks of memory instructions: they compare every byte they touch with who touched it before. Compiled.
 
-It runs before the instruction, with the address registers as they are then. Addresses that the instruction itself will refuse
-are passed over.
+They run before the instruction, with the address registers as they are then. There are three, since most kernels do without two
+of them, and what is not hooked is not compiled. Addresses that the instruction itself will refuse are passed over.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ from tcsim.execute.accesses import (
     TILE,
 )
 
-__all__ = ["access", "global_access", "shared_access"]
+__all__ = ["access", "copy_access", "global_access", "shared_access", "tile_access"]
 
 TILE_WORDS = T_STEPS + 2 * MAX_STEPS
 
@@ -278,24 +278,43 @@ def _copy(t, w, lanes, pc, base, operands, meta, ctx):
         )
 
 
-def access(base, lanes, place, ctx):
-    """Before a memory instruction: look at everything it will touch."""
+@compiled
+def _meta(t, place):
+    """(its place in the program, its row of the table) of the instruction that a hook stands before."""
+    pc = np.int64(as_i32(place)[0])
+    return pc, as_i32(as_i64(t[T_GRID])[G_META] + 4 * META_WORDS * pc)
+
+
+def copy_access(base, lanes, place, ctx):
+    """Before ``cp.async``: look at everything it will touch."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc, meta = _meta(t, place)
+    operands = as_i32(as_i64(t[T_GRID])[G_POOL] + meta[M_ROW])
+    _copy(t, load_i64(ctx + 8 * WARP), lanes, pc, base, operands, meta, ctx)
+    return np.int32(0)
+
+
+def tile_access(base, lanes, place, ctx):
+    """Before a wmma load or store: look at everything it will touch."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
     grid = as_i64(t[T_GRID])
-    pc = np.int64(as_i32(place)[0])
-    meta = as_i32(grid[G_META] + 4 * META_WORDS * pc)
+    pc, meta = _meta(t, place)
     operands = as_i32(grid[G_POOL] + meta[M_ROW])
+    tile = as_i64(grid[G_TILES] + 8 * TILE_WORDS * meta[TILE])
+    strong, action = np.int64(meta[M_STRONG]), np.int64(meta[M_ACTION])
+    _tile(t, load_i64(ctx + 8 * WARP), lanes, pc, strong, action, base, operands, meta, ctx, tile)
+    return np.int32(0)
+
+
+def access(base, lanes, place, ctx):
+    """Before another memory instruction: look at everything it will touch."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    pc, meta = _meta(t, place)
+    operands = as_i32(as_i64(t[T_GRID])[G_POOL] + meta[M_ROW])
     w = load_i64(ctx + 8 * WARP)
     strong, action = np.int64(meta[M_STRONG]), np.int64(meta[M_ACTION])
-    if meta[SECOND] >= 0:
-        _copy(t, w, lanes, pc, base, operands, meta, ctx)
-        return np.int32(0)
     if strong & RELEASE:
         release(t, w, strong & CTA_SCOPE != 0)
-    if meta[TILE] >= 0:
-        tile = as_i64(grid[G_TILES] + 8 * TILE_WORDS * meta[TILE])
-        _tile(t, w, lanes, pc, strong, action, base, operands, meta, ctx, tile)
-        return np.int32(0)
     last = np.int64(-1)
     size, space = np.int64(meta[SIZE]), np.int64(meta[SPACE])
     for lane in range(min(np.int64(meta[ROWS]), np.int64(32))):

@@ -48,6 +48,7 @@ from tcsim.checking.layout import (
     T_FENCE_AT,
     T_FENCED,
     T_FLOOR,
+    T_PEERS,
     T_WARPS,
     WRITE,
     WRITE_AFTER_READ,
@@ -212,8 +213,9 @@ def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, addr
             written = since
         elif strong & ASYNC and action == READ and space == SHARED:
             _check_fence(t, written, agent, place, w, lane, pc, space, address, size)
-        if not known and not ordered(t, written, agent, np.uint32(1) << np.uint32(by), w, lane):
-            both = not weak and (place >> 5) & 1 and not (space == SHARED and agent == me and action != READ | WRITE)
+        both = not weak and (place >> 5) & 1 and not (space == SHARED and agent == me and action != READ | WRITE)
+        near = me - w <= agent < me - w + t[T_WARPS]
+        if not known and not (both and near) and not ordered(t, written, agent, np.uint32(1) << np.uint32(by), w, lane):
             flag = np.int64(0)
             if both:
                 both = in_scope(t, strong, place >> 7, agent)
@@ -229,11 +231,10 @@ def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, addr
                         t, RACE, role, space, address, size, pc, me, np.int64(1) << lane, place >> 7, agent,
                         np.int64(1) << by, flag,
                     )  # fmt: skip
-        if not weak and action & READ and (place >> 5) & 1 and in_scope(t, strong, place >> 7, agent):
-            v = agent - (me - w)
-            if 0 <= v < t[T_WARPS]:
-                acquire_in_cta(t, w, np.int64(cell[C_WRITE]) + 1, v)
-            else:
+        if not weak and action & READ and (place >> 5) & 1:
+            if near:
+                acquire_in_cta(t, w, np.int64(cell[C_WRITE]) + 1, agent - (me - w))
+            elif in_scope(t, strong, place >> 7, agent):
                 acquire(t, w, np.int64(cell[C_RELEASE]))
                 if not strong & DATA:
                     remember(t, w, cell)
@@ -245,7 +246,7 @@ def touch(t, owner, begin, cell, w, lane, pc, strong, action, group, space, addr
     if action & WRITE:
         _check_reader(t, owner, cell, C_READ, w, lane, pc, space, address, size, begin, strong)
         _check_reader(t, owner, cell, C_READ2, w, lane, pc, space, address, size, begin, strong)
-        if not weak:
+        if not weak and (space != SHARED or as_i64(t[T_PEERS])[1] != 0):  # others than the CTA may read it
             _set_flag(t, w, cell, begin, action, strong)
         cell[C_WRITE], cell[C_WRITER], cell[C_WRITE_PLACE] = np.uint32(stamp), np.uint32(me), mark
         cell[C_READ], cell[C_READ2] = np.uint32(0), np.uint32(0)

@@ -13,7 +13,7 @@ from isa.kernels.wrap import operand_slots
 from isa.machine import GENERIC, GLOBAL, SHARED
 from isa.program import EXTRA, FUNCTION, KIND, MEMBERS, OPERANDS, Kind, Program
 from isa.spec.registry import Form
-from tcsim.checking.accesses import access
+from tcsim.checking.accesses import access, copy_access, tile_access
 from tcsim.checking.bulk import BULK_ROW, async_store, bulk_load, bulk_move, bulk_store, tensor_load, tensor_store
 from tcsim.checking.descriptors import descriptor_reads
 from tcsim.checking.instrument import Hook, Hooks
@@ -185,7 +185,8 @@ class _Instruction:
             for number, name in ((1, "given"), (2, "ignored")):
                 if name in slots:
                     meta[M_GIVEN], meta[M_GIVEN_KIND] = slots[name], number
-        around = Hooks(before=[Hook(access)])
+        look = copy_access if meta[SECOND] >= 0 else tile_access if meta[TILE] >= 0 else access
+        around = Hooks(before=[Hook(look)])
         if self.row[KIND] == Kind.COLLECTIVE and self.form.instruction.collective == "warp":
             around.before.insert(0, Hook(whole_warp_before))
         return around
