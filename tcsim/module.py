@@ -235,11 +235,18 @@ def _sources(
     else:
         assert path is not None
         files = [path] if isinstance(path, str | Path) else list(path)
-        texts = [_read(Path(file)).decode("utf-8-sig", errors="replace") for file in files]
+        texts = [_text(Path(file)) for file in files]
         paths = [str(file) for file in files]
     if not texts:
         raise TcsimError("RawModule: an empty list has nothing to link")
     return paths, texts
+
+
+def _text(path: Path) -> str:
+    data = _read(path)
+    if b"\0" in data.rstrip(b"\0\n"):
+        raise TcsimError(f"{path} is no text, so neither PTX nor CUDA C, and it does not begin as a cubin or fatbin does")
+    return data.decode("utf-8-sig", errors="replace")
 
 
 def _declared(data: bytes, where: str) -> tuple[str, Listing]:

@@ -229,6 +229,16 @@ def test_a_missing_encoding_is_named() -> None:
         read_listing("\n".join(lines))
 
 
+def test_a_listing_that_is_cut_is_named() -> None:
+    lines = listing("vector_add.sm_90").text.split("\n")
+    at = next(n for n, line in enumerate(lines) if "FFMA" in line)
+    for kept in (lines[: at + 1], lines[: at + 2]):
+        with pytest.raises(ListingError, match=r"saxpy: the listing ends in the middle, behind address 0x1[01]0"):
+            read_listing("\n".join(kept))
+    with pytest.raises(ListingError, match="saxpy: the instruction at 0x100 is missing; at 0110 is"):
+        read_listing("\n".join(lines[:at] + lines[at + 2 :]))
+
+
 def test_other_text_is_no_listing() -> None:
     with pytest.raises(ListingError, match="ptxas's version"):
         Listing.from_text("hello")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from isa.sass.listing import ListingError
 from isa.sass.toolchain import AssemblerError, find_nvdisasm, find_ptxas
 from tcsim.bundle import load_bundle
 from tcsim.cli.app import main
-from tcsim.errors import TcsimError
+from tcsim.errors import TcsimError, UnsupportedWarning
 from tests import test_calls as calls
 from tests import test_contract_fuzz as floats
 from tests.sass_programs import RESULTS, THREADS, inputs, mixed_module, same
@@ -52,6 +55,26 @@ def test_the_oracle_and_the_recorder_find_the_same_tools() -> None:
 def test_ptxas_speaks_for_itself() -> None:
     with pytest.raises(AssemblerError, match=r"line 1; fatal\s*: Unsupported \.version 99\.0"):
         assemble(".version 99.0\n.target sm_90\n.address_size 64\n", "sm_90")
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("no program", "cannot run .*ptxas: Exec format error"),
+        ("#!/bin/sh\necho hello\n", "does not look like ptxas: 'hello'"),
+        ("#!/bin/sh\necho V13.0.88\n", "says that it assembled module.ptx for sm_90, but wrote nothing"),
+        ("#!/bin/sh\necho V13.0.88\ncase $1 in -arch*) echo no $4; exit 3;; esac\n", "refuses module.ptx for sm_90:\n"),
+    ],
+)
+@pytest.mark.skipif(os.name == "nt", reason="stands in for ptxas with a shell script")
+def test_what_is_no_ptxas_is_told(program: str, said: str, tmp_path: Path) -> None:
+    stand_in = tmp_path / "ptxas"
+    stand_in.write_text(program)
+    stand_in.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(AssemblerError, match=said) as told:
+        patch.setattr("isa.sass.assemble.required", lambda tool: tmp_path / tool)
+        assemble("// assembled by none\n", "sm_90", ptxas=stand_in)
+    assert "/module" not in str(told.value)
 
 
 def test_without_tools_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +194,24 @@ def test_verify_compares_all_three(capsys: pytest.CaptureFixture[str], monkeypat
     out = capsys.readouterr().out
     assert out.count("every byte equals the hardware's") == 2
     assert "saxpy (machine code): 9,596 instructions, hardware 9,596 (+0.000 %)" in out
+
+
+def test_verify_passes_nothing_off_as_machine_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shutil.copytree(KERNELS.parent / "saxpy", tmp_path / "saxpy")
+    (tmp_path / "kernels").mkdir()
+    shutil.copy(KERNELS / "vector_add.ptx", tmp_path / "kernels")
+    kept = "vector_add.sm_90.sass.xz"
+    edited = lzma.decompress((KERNELS / kept).read_bytes()).replace(b"FFMA", b"FQUX")
+    (tmp_path / "kernels" / kept).write_bytes(lzma.compress(edited))
+    with pytest.warns(UnsupportedWarning, match="FQUX"):
+        assert main(["verify", "--machine", str(tmp_path / "saxpy")]) == 1
+    assert "saxpy (machine code): not run" in capsys.readouterr().err
+
+
+def test_a_file_that_is_neither_text_nor_machine_code(tmp_path: Path) -> None:
+    (tmp_path / "k.cubin").write_bytes(bytes(range(256)))
+    with pytest.raises(TcsimError, match="is no text, so neither PTX nor CUDA C, and it does not begin as a cubin"):
+        tcsim.RawModule(path=tmp_path / "k.cubin")
 
 
 # ------------------------------------------------------------------------------------------------------------------- calls

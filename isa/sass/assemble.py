@@ -6,7 +6,6 @@ import hashlib
 import lzma
 import os
 import re
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 from isa.cachefolder import cache_folder
 from isa.sass.listing import ListingError
 from isa.sass.sections import trim
-from isa.sass.toolchain import AssemblerError, choose_ptxas, ptxas_version, required, run_ptxas
+from isa.sass.toolchain import AssemblerError, choose_ptxas, ptxas_version, required, run_ptxas, run_tool
 
 __all__ = ["Listing", "assemble", "ptx_digest", "read_kept", "write_kept"]
 
@@ -103,7 +102,7 @@ def _assemble(ptx: str, target: str, fmad: bool, ptxas: Path) -> str:
         source.write_text(ptx)
         run_ptxas(ptxas, source, cubin, target, "-lineinfo", f"--fmad={'true' if fmad else 'false'}")
         command = [str(nvdisasm), "-gp", "-hex", str(cubin)]
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = run_tool(command)
     if answer.returncode != 0:
         raise AssemblerError(f"nvdisasm: {answer.stderr.strip()[:2000]}")
     return trim(answer.stdout)

@@ -11,7 +11,6 @@ import hashlib
 import os
 import re
 import struct
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,7 +22,7 @@ from isa.sass.assemble import Listing
 from isa.sass.bank import GENERIC
 from isa.sass.listing import CodeSection, MachineCode
 from isa.sass.sections import Section, trim
-from isa.sass.toolchain import AssemblerError, required
+from isa.sass.toolchain import AssemblerError, required, run_tool
 
 __all__ = ["CubinError", "declarations", "is_machine_code", "listing_of", "runs_on"]
 
@@ -70,9 +69,9 @@ def _disassemble(cubin: bytes, where: str) -> str:
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "module.cubin"
         file.write_bytes(cubin)
-        answer = subprocess.run([str(nvdisasm), "-gp", "-hex", str(file)], capture_output=True, text=True, check=False)
+        answer = run_tool([str(nvdisasm), "-gp", "-hex", str(file)])
     if answer.returncode != 0:
-        raise AssemblerError(f"nvdisasm refuses {where}: {answer.stderr.strip()[:2000]}")
+        raise AssemblerError(f"nvdisasm refuses {where}: {answer.stderr.strip().replace(str(file), where)[:2000]}")
     version = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", cubin)
     return f"// ptxas {version[1].decode() if version else '0'}\n{trim(answer.stdout)}"
 

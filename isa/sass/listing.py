@@ -105,6 +105,7 @@ _SECOND_WORD = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/$")
 _SOURCE = re.compile(r'\s*//## File "\.nv_debug_ptx_txt[^"]*", line (\d+)')
 _LABEL = re.compile(r"([\w$.]+):$")
 _GUARD = re.compile(r"@(!?)(U?P)(\d|T)\s+")
+_SIZE = re.compile(r"\s*\.size\s+[\w$.]+,\(([\w$.]+) - ")
 _UNKNOWN_STACK = 0xFFFF_FFFF
 _TARGETS = re.compile(r'\(\*"BRANCH_TARGETS ([^"]*)"\*\)')
 _IGNORED = re.compile(r"\s*(\.(align|type|size|other|global|weak|section\w*|local|sectionflags)\b.*|//.*)?$")
@@ -120,13 +121,17 @@ def read_listing(text: str) -> MachineCode:
         else:
             machine.data[section.name] = section
     for code in machine.code.values():
-        _attributes(machine, code)
+        try:
+            _attributes(machine, code)
+        except (IndexError, ValueError):
+            raise ListingError(f"{code.name}: what .nv.info says of it is not complete") from None
     return machine
 
 
 def _read_code(section: Section) -> CodeSection:
     code = CodeSection(section.name[6:])
     ptx_line = 0
+    ends = set[str]()
     pending: tuple[str, str, str] | None = None
     for line in section.lines:
         if pending is not None:
@@ -137,14 +142,20 @@ def _read_code(section: Section) -> CodeSection:
             pending = None
         elif match := _INSTRUCTION.match(line):
             pending = match[1], match[2], match[3]
+            if int(match[1], 16) != (expected := INSTRUCTION_BYTES * len(code.instructions)):
+                raise ListingError(f"{code.name}: the instruction at {expected:#x} is missing; at {match[1]} is {match[2]}")
         elif match := _SOURCE.match(line):
             ptx_line = int(match[1])
         elif match := _LABEL.match(line):
             code.labels[match[1]] = len(code.instructions) * INSTRUCTION_BYTES
         elif line.strip().startswith(".other") and "STO_CUDA_ENTRY" in line:
             code.is_kernel = True
+        elif match := _SIZE.match(line):
+            ends.add(match[1])
         elif not _IGNORED.match(line):
             raise ListingError(f"{code.name}: cannot read {line.strip()!r} behind address {16 * len(code.instructions):#x}")
+    if pending is not None or not ends <= code.labels.keys():
+        raise ListingError(f"{code.name}: the listing ends in the middle, behind address {16 * len(code.instructions):#x}")
     return code
 
 

@@ -7,13 +7,16 @@ import re
 import shutil
 import subprocess
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from isa.errors import TcsimError
 
-__all__ = ["AssemblerError", "choose_ptxas", "find_nvdisasm", "find_ptxas", "ptxas_version", "run_ptxas"]
+__all__ = [
+    *("AssemblerError", "choose_ptxas", "find_nvdisasm", "find_ptxas", "ptxas_version", "required", "run_ptxas"),
+    "run_tool",
+]
 
 _CRASH_RETRIES = 5
 """ptxas 13.0 with -lineinfo sometimes dies of a corrupted heap and works when tried again (about one run in a hundred)."""
@@ -98,7 +101,7 @@ def required(tool: str) -> Path:
 @cache
 def ptxas_version(ptxas: Path) -> str:
     """Such as ``13.0.88``. Raises AssemblerError if it does not answer."""
-    answer = subprocess.run([str(ptxas), "--version"], capture_output=True, text=True, check=False).stdout
+    answer = run_tool([str(ptxas), "--version"]).stdout
     match = re.search(r"\bV(\d+\.\d+\.\d+)", answer)
     if match is None:
         raise AssemblerError(f"{ptxas} --version does not look like ptxas: {answer.strip()[:200]!r}")
@@ -109,9 +112,19 @@ def run_ptxas(ptxas: Path, ptx: Path, cubin: Path, target: str, *options: str) -
     """Assemble a file, trying again where ptxas itself crashes. Raises AssemblerError with ptxas's own words."""
     command = [str(ptxas), f"-arch={target}", *options, str(ptx), "-o", str(cubin)]
     for _ in range(_CRASH_RETRIES):
-        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        answer = run_tool(command)
         if answer.returncode >= 0 and "glibc" not in answer.stderr:
             break
     if answer.returncode != 0:
         said = (answer.stderr or answer.stdout).strip() or f"it died with signal {-answer.returncode}"
-        raise AssemblerError(f"ptxas refuses {ptx.name} for {target}:\n{said[:2000]}")
+        raise AssemblerError(f"ptxas refuses {ptx.name} for {target}:\n{said.replace(str(ptx), ptx.name)[:2000]}")
+    if not cubin.exists():
+        raise AssemblerError(f"{ptxas} says that it assembled {ptx.name} for {target}, but wrote nothing. Is it ptxas?")
+
+
+def run_tool(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """Run a tool and keep what it says. Raises AssemblerError if it is no program."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as problem:
+        raise AssemblerError(f"cannot run {command[0]}: {problem.strerror}") from None

@@ -161,6 +161,11 @@ def _verify(target: str, options: LaunchOptions) -> bool:
     launch = prepare(target, options)
     launch.run()
     name = f"{launch.bundle.name} (machine code)" if options.machine else launch.bundle.name
+    with launch.device:
+        ran_as_machine_code = launch.function.program.image is not None
+    if options.machine and not ran_as_machine_code:
+        typer.echo(f"{name}: not run, since not all of it can be executed; it ran as PTX", err=True)
+        return False
     comparisons = launch.bundle.compare(launch.outputs())
     for comparison in comparisons:
         typer.echo(f"{name}: {comparison}")
