@@ -215,3 +215,17 @@ def test_wide_local_accesses_touch_a_line_for_each_word() -> None:
     metrics = Timed(body).profile.metrics
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"] == 16
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_hit.sum"] == 4
+
+
+def test_an_access_of_no_lane_and_a_barrier_behind_accesses_count_as_wavefronts_of_shared_memory() -> None:
+    """As the probes exchange, tree and barriers count on an H200."""
+    body = f"""{SHARED} mov.u32 %r1, box; shl.b32 %r2, tid, 2; add.u32 %r2, %r1, %r2; mov.u32 %r4, 0;
+        setp.gt.u32 %p1, tid, 90; @%p1 ld.global.u32 %r3, [pin];
+        st.shared.u32 [%r2], tid; bar.sync 0; bar.sync 0;
+        again: add.u32 %r4, %r4, 1; bar.sync 0; setp.lt.u32 %p2, %r4, 3; @%p2 bra again;
+        behind: ld.shared.u32 %r3, [%r2]; bar.sync 0; add.u32 %r4, %r4, 1; setp.lt.u32 %p2, %r4, 6; @%p2 bra behind;
+        min.u32 result, %r3, 7;
+    """
+    metrics = Timed(body, threads=64).profile.metrics
+    stores, loads, ignored, barriers = 2, 2 * 3, 2, 1 + 3
+    assert metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] == stores + loads + ignored + barriers

@@ -11,6 +11,7 @@ from tcsim.arch import Arch, Timing
 from tcsim.execute.cta import Geometry
 from tcsim.launch.occupancy import SUB_PARTITIONS, Occupancy, named_barriers
 from tcsim.profile import STALL_REASONS
+from tcsim.timing.flushes import flushing_barriers
 from tcsim.timing.gpu import TimedRun
 from tcsim.timing.hierarchy import (
     ATOMIC_SECTORS,
@@ -30,6 +31,7 @@ from tcsim.timing.hierarchy import (
     READ_SECTORS,
     REQUESTS,
     SECTORS,
+    SHARED_REQUESTS,
     WAVEFRONTS,
     WRITE_SECTORS,
 )
@@ -230,6 +232,8 @@ class _Metrics:
             total = sum(values) - sum(values[pc] for pc in copies)
             if name == "data_pipe_lsu_wavefronts":
                 total += sum(count for pc, count in self.executed.items() if self._uses_shared_data_path(pc))
+                total += sum(self.executed[pc] - int(events[pc, [REQUESTS, SHARED_REQUESTS]].sum()) for pc in self._single())
+                total += self._flushes()
             yield f"l1tex__{name}_mem_shared.sum", total
             yield f"l1tex__{name}_mem_shared_op_ld.sum", sum(values[pc] for pc in loads)
             yield f"l1tex__{name}_mem_shared_op_st.sum", sum(values[pc] for pc in stores)
@@ -248,6 +252,15 @@ class _Metrics:
                     yield name, _ratio(sectors, requests)
         yield "l1tex__t_bytes.sum", 32 * int(events[:, SECTORS].sum())
         yield "l1tex__t_sector_hit_rate.pct", _percent(int(events[:, L1_HITS].sum()), int(events[:, SECTORS].sum()))
+
+    def _single(self) -> list[int]:
+        """Instructions that access memory once; one that no lane executes counts as a wavefront of shared memory."""
+        kinds = ("load", "store", "matrix_load", "matrix_store", "atomic")
+        return [pc for pc, kind in self.kinds.items() if kind in kinds and pc in self.executed]
+
+    def _flushes(self) -> int:
+        """Barriers that count as a wavefront of shared memory, each once for its CTA."""
+        return int(sum(self.executed.get(pc, 0) for pc in flushing_barriers(self.program)) // self.geometry.warps)
 
     def _uses_shared_data_path(self, pc: int) -> bool:
         """Whether an instruction that accesses no memory counts as a wavefront of shared memory, as shuffles do."""
