@@ -123,9 +123,10 @@ class Streams:
         watch: SpinWatch,
         timed: NDArray[np.bool_],
     ) -> None:
-        """``timed``: instructions that must not execute before their time, besides those that read it. ``is_dry`` (set by an
-        engine whose SMs run ahead of the clock): whether some warp is about to ask for more instructions."""
+        """``timed``: instructions that must not execute before their time, besides those that read it. ``is_dry``, ``asking``
+        (engines set one of them): whether some warp is about to ask for more instructions, or those that are."""
         self.is_dry: Callable[[], bool] = lambda: False
+        self.asking: Sequence[int] = ()
         self.warps, self.placement, self.buffers = warps, placement, new_buffers(placement.places * warps, records)
         self.counts = counts
         self._program, self._make_slot, self._watch, self._clock_ns = program, make_slot, watch, clock_ns
@@ -292,7 +293,7 @@ class Streams:
         """Whether no warp has anything to issue without having executed something that depends on time since the last round: if
         any has, it may yet do what others wait for."""
         b = self.buffers
-        if self.is_dry() or (~self._told & ((b.settled > b.at + 1) | (b.settled > b.used[:, 0]))).any():
+        if self.asking or self.is_dry() or (~self._told & ((b.settled > b.at + 1) | (b.settled > b.used[:, 0]))).any():
             return False
         self._told[:] = False
         return True

@@ -56,7 +56,7 @@ class SpinWatch:
         self._rounds += 1
         if self._rounds <= PATIENT_ROUNDS:
             return
-        places = hash(tuple(resident.arrays.pc.tobytes() for resident in self._resident.values()))
+        places = hash(tuple(map(_place, self._resident.values())))
         is_kept = self._kept is not None and self._rounds >= self._power + SAME_ROUNDS and self._kept[0] == places
         if is_kept and self._kept is not None and self._kept[1] == self._everything():
             raise deadlock([slot], spinning=True)
@@ -80,3 +80,10 @@ class SpinWatch:
             )
             states.append(hash(tuple(part.tobytes() for part in parts)))
         return hash((tuple(states), self._memory.fingerprint()))
+
+
+def _place(slot: CtaSlot) -> tuple[bytes, bytes]:
+    """Where the threads of a CTA are, and which group of each warp has had its turn: lanes of one warp that wait for each other
+    take turns, and one that fails changes nothing but that."""
+    last = slot.recorder.last.tobytes() if slot.recorder is not None else b""
+    return slot.arrays.pc.tobytes(), last

@@ -93,7 +93,7 @@ class CompiledChip:
         c, signals, streams, buffers = self.state, self.state.signals, self.streams, self.streams.buffers
         settled, at, site_of, warps = buffers.settled, buffers.at, streams.placement.site_of, streams.warps
         count = 0
-        dry = c.dry[: signals[G_DRY]].tolist()
+        dry = streams.asking = c.dry[: signals[G_DRY]].tolist()
         signals[G_DRY] = 0
         while dry:
             row = dry.pop()
