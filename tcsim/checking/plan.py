@@ -41,9 +41,10 @@ from tcsim.checking.layout import (
 from tcsim.checking.mbarriers import mbarrier_arrive, mbarrier_wait
 from tcsim.checking.numerics import INTEGERS, KEPT, matrix_after, matrix_before
 from tcsim.checking.synchronisation import (
-    acquire_all,
     barrier_after,
     barrier_before,
+    cluster_arrive,
+    cluster_wait,
     commit_bulk,
     commit_copies,
     commit_products,
@@ -143,8 +144,8 @@ class _Instruction:
             return self._mbarrier()
         if self.opcode.startswith("barrier.cluster."):
             if "wait" in self.words:
-                return Hooks(after=[Hook(acquire_all)])
-            return Hooks() if "relaxed" in self.words else Hooks(before=[Hook(fence, (0,))])
+                return Hooks(after=[Hook(cluster_wait)])
+            return Hooks() if "relaxed" in self.words else Hooks(before=[Hook(cluster_arrive)])
         if self.program.memory[self.pc] is not None:
             return self._access()
         if kind in (Kind.BARRIER_SYNC, Kind.BARRIER_ARRIVE, Kind.BARRIER_REDUCE):

@@ -26,6 +26,8 @@ from tcsim.checking.layout import (
     T_BULK_READ,
     T_BULK_WAITED,
     T_CELLS,
+    T_CLUSTER_PHASE,
+    T_CLUSTER_STAMPS,
     T_CTA,
     T_DONE,
     T_FENCE_AT,
@@ -152,6 +154,8 @@ class CheckedSlot(CtaSlot):
                 T_PRODUCT_OPEN: (np.int64, (warps,)),
                 T_PRODUCT_DONE: (np.int64, (warps,)),
                 T_FENCE_AT: (np.int64, (warps,)),
+                T_CLUSTER_PHASE: (np.int64, (warps, 2)),
+                T_CLUSTER_STAMPS: (np.int64, (PHASES,)),
                 T_SEEN: (np.int64, (warps, SEEN, SEEN_WORDS)),
             }
         )

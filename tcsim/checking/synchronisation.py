@@ -33,6 +33,8 @@ from tcsim.checking.layout import (
     T_BULK_OPEN,
     T_BULK_READ,
     T_BULK_WAITED,
+    T_CLUSTER_PHASE,
+    T_CLUSTER_STAMPS,
     T_CTA,
     T_DONE,
     T_FENCE_AT,
@@ -48,6 +50,7 @@ from tcsim.checking.layout import (
     T_NEEDED,
     T_OPEN,
     T_OTHERS,
+    T_PEERS,
     T_PHASE,
     T_PRODUCT_DONE,
     T_PRODUCT_OPEN,
@@ -60,9 +63,10 @@ from tcsim.execute.accesses import OPERAND, SECOND
 from tcsim.execute.barriers import popcount
 
 __all__ = [
-    "acquire_all",
     "barrier_after",
     "barrier_before",
+    "cluster_arrive",
+    "cluster_wait",
     "commit_bulk",
     "commit_copies",
     "commit_products",
@@ -273,13 +277,35 @@ def fence(base, lanes, place, ctx):
     return np.int32(0)
 
 
-def acquire_all(base, lanes, place, ctx):
-    """``barrier.cluster.wait`` has let threads through: they know what was released before."""
+@compiled
+def _cluster_stamp(t, phase):
+    """The address of when the last threads arrived at a barrier of the cluster."""
+    return as_i64(as_i64(as_i64(t[T_PEERS])[0])[T_CLUSTER_STAMPS] + 8 * (phase % PHASES))
+
+
+def cluster_arrive(base, lanes, place, ctx):
+    """``barrier.cluster.arrive``, which releases what these threads know."""
     t = as_i64(load_i64(ctx + 8 * CHECKER))
     w = load_i64(ctx + 8 * WARP)
-    stamp = advance(t) + 1
+    last = _cluster_stamp(t, as_i64(t[T_CLUSTER_PHASE] + 16 * w)[0])
+    last[0] = max(last[0], release(t, w, False))
+    return np.int32(0)
+
+
+def cluster_wait(base, lanes, place, ctx):
+    """``barrier.cluster.wait`` has let threads through: they know what those released that have arrived there."""
+    t = as_i64(load_i64(ctx + 8 * CHECKER))
+    w = load_i64(ctx + 8 * WARP)
+    mine = as_i64(t[T_CLUSTER_PHASE] + 16 * w)
+    stamp = _cluster_stamp(t, mine[0])[0]
     acquire(t, w, stamp)
-    as_i64(t[T_FENCE_AT])[w] = stamp
+    fences = as_i64(t[T_FENCE_AT])
+    fences[w] = max(fences[w], stamp)
+    live = as_u32(t[T_LIVE])[w]
+    mine[1] |= np.int64(lanes)
+    if mine[1] & live == live:
+        mine[0], mine[1] = mine[0] + 1, np.int64(0)
+        _cluster_stamp(t, mine[0] + 1)[0] = np.int64(0)  # nobody can have arrived there, nor be waiting still where it was used
     return np.int32(0)
 
 

@@ -275,3 +275,21 @@ extern "C" __global__ void product_unfenced(const char* x, float* y, int turns) 
 extern "C" __global__ void product_overwritten(const char* x, float* y, int turns) { product<2>(x, y, turns); }
 extern "C" __global__ void product_read_early(const char* x, float* y, int turns) { product<3>(x, y, turns); }
 extern "C" __global__ void product_set_late(const char* x, float* y, int turns) { product<4>(x, y, turns); }
+
+// CTAs of a cluster read each other's number, then write their own. BUG: while the other may still be reading.
+template <int BUG>
+__device__ void far_overwritten(const float* x, float* y) {
+    __shared__ float mine[32];
+    const int i = threadIdx.x, rank = cluster_rank();
+    mine[i] = x[blockIdx.x * 32 + i];
+    cluster_sync();
+    uint32_t far;
+    float value;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(far) : "r"(shared_address(mine + (i ^ 1))), "r"(rank ^ 1));
+    asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(far) : "memory");
+    if (!BUG) cluster_sync();
+    mine[i] = value + 1;
+    cluster_sync();
+    y[blockIdx.x * 32 + i] = mine[i];
+}
+BOTH(far_overwritten, (const float* x, float* y), (x, y), __cluster_dims__(2, 1, 1))
