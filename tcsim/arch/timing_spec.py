@@ -45,7 +45,8 @@ class Scheduler(Struct, frozen=True, forbid_unknown_fields=True):
     ``greedy``: keep issuing the same warp while it can. ``order``: whom to take otherwise (``least_recent``: who has issued
     nothing for longest). ``guard_delay``: cycles that
     a predicate needs, beyond its latency as an operand, before it can guard an instruction. ``jump_interval``: cycles from the
-    target of one jump to that of another, of any warps. ``operand_cycles``: for so long an instruction's operands may be read
+    target of one jump to that of another, of any warps. ``jump_apart``: cycles more of a jump back that leaves lanes of the
+    warp behind, which wait where the loop ends. ``operand_cycles``: for so long an instruction's operands may be read
     before it keeps others from issuing.
     """
 
@@ -54,6 +55,7 @@ class Scheduler(Struct, frozen=True, forbid_unknown_fields=True):
     order: Literal["least_recent", "youngest", "oldest"]
     guard_delay: int
     jump_interval: int
+    jump_apart: int
     operand_cycles: int
     source: str
 
@@ -210,7 +212,8 @@ class Lsu(Struct, frozen=True, forbid_unknown_fields=True):
 class SharedMemory(Struct, frozen=True, forbid_unknown_fields=True):
     """``latency``: cycles of an access of one wavefront. ``wavefront_latency``: cycles that each further one adds to
     it; the port serves one a cycle. ``atomic_latency``: cycles that an atomic adds. ``barrier_release``: cycles from
-    the last arrival at a CTA barrier until its warps can issue; the SM takes an arrival every ``barrier_interval`` cycles.
+    the last arrival at a CTA barrier until its warps can issue; the SM takes an arrival every ``barrier_interval`` cycles, and
+    none for ``barrier_open`` when a barrier opens.
     """
 
     latency: int
@@ -218,6 +221,7 @@ class SharedMemory(Struct, frozen=True, forbid_unknown_fields=True):
     atomic_latency: int
     barrier_release: int
     barrier_interval: int
+    barrier_open: int
     source: str
 
 

@@ -61,7 +61,7 @@ class SubPartition:
         self._stalls = counters.stalls
         self._greedy = chip.scheduler.greedy
         self._rank = _RANKS[chip.scheduler.order]
-        self._jump_interval = chip.scheduler.jump_interval
+        self._jump_interval, self._jump_apart = chip.scheduler.jump_interval, chip.scheduler.jump_apart
         self._fetch_free = 0
         self._even = self._odd = 0  # cycles from which the banks of the register file are free
         self._collecting = chip.scheduler.operand_cycles
@@ -203,7 +203,7 @@ class SubPartition:
             if held > 0:  # the stall count comes first, as Nsight Compute counts
                 self.sm.charge(warp, entry, base & _MASK, held)
             if warp.behind >= 0 and entry.pc != warp.behind:
-                base = max(base, self._jump(warp, entry.pc))
+                base = max(base, self._jump(warp, entry.pc, index))
             if latest < base:
                 latest = base
             if entry.guard:
@@ -235,13 +235,24 @@ class SubPartition:
         warp.base = base
         self.sm.dry.append(warp)
 
-    def _jump(self, warp: Warp, target: int) -> int:
-        """When a warp that goes elsewhere can go on, as in the scoreboard: the fetch unit takes one such after another."""
+    def _jump(self, warp: Warp, target: int, index: int) -> int:
+        """When a warp that goes elsewhere, to record ``index``, can go on, as in the scoreboard: the fetch unit takes one such
+        after another."""
         branch = self._entries[warp.behind - 1]
         there = warp.issued + (branch.jump if target > warp.behind else branch.jump_back)
+        if index > 1 and self._leaves_a_loop(warp, index):
+            there += self._jump_apart
         there = max(there, self._fetch_free)
         self._fetch_free = there + self._jump_interval
         return (there << SHIFT) + _RESOLVING
+
+    def _leaves_a_loop(self, warp: Warp, index: int) -> bool:
+        """Whether some lanes have just come to wait behind a branch by which record ``index``, of others, goes back."""
+        pcs, executing = warp.buffers.pcs[warp.row], warp.buffers.executing[warp.row]
+        branch, waiting = int(pcs[index - 2]), int(pcs[index - 1])
+        if waiting != branch + 1 or pcs[index] > branch or not self._entries[branch].jump:
+            return False
+        return bool(executing[index - 2] and executing[index - 1] and not executing[index - 2] & executing[index - 1])
 
     def _special(self, warp: Warp, entry: Entry) -> int:
         """What an instruction waits for besides its operands: earlier stores, or copies."""

@@ -32,9 +32,11 @@ from tcsim.timing.compiled.state import (
     E_WRITE_COUNT,
     E_WRITES,
     ENTRIES,
+    EXECUTING,
     G_DRY,
     GROUPS,
     LEAST_RECENT,
+    O_APART,
     O_COLLECTING,
     O_GREEDY,
     O_GUARD,
@@ -284,12 +286,25 @@ def _copies_done(c, w, keep):
     return row(c, GROUPS, w)[(groups - 1 - keep) % MOST_GROUPS]
 
 
+@compiled
+def _leaves_a_loop(c, w, index):
+    """Whether some lanes have just come to wait behind a branch by which record ``index``, of others, goes back."""
+    pcs, executing = row32(c, PCS, w), row32(c, EXECUTING, w)
+    branch = np.int64(pcs[index - 2])
+    if pcs[index - 1] != branch + 1 or pcs[index] > branch or row(c, ENTRIES, branch)[E_JUMP] == 0:
+        return False
+    return executing[index - 2] != 0 and executing[index - 1] != 0 and executing[index - 2] & executing[index - 1] == 0
+
+
 @inlined
-def _jump(c, sub, w, target):
-    """When a warp that goes elsewhere can go on, as in the scoreboard: the fetch unit takes one such after another."""
+def _jump(c, sub, w, target, index):
+    """When a warp that goes elsewhere, to record ``index``, can go on, as in the scoreboard: the fetch unit takes one such
+    after another."""
     warp, s = row(c, WARPS, w), row(c, SUBS, sub)
     branch = row(c, ENTRIES, warp[W_BEHIND] - 1)
     there = warp[W_ISSUED] + (branch[E_JUMP] if target > warp[W_BEHIND] else branch[E_BACK])
+    if index > 1 and _leaves_a_loop(c, w, index):
+        there += row(c, OPTIONS, 0)[O_APART]
     there = max(there, s[S_FETCH])
     s[S_FETCH] = there + row(c, OPTIONS, 0)[O_JUMPS]
     return (there << SHIFT) + _RESOLVING
@@ -323,7 +338,7 @@ def advance(c, w, base):
         if held > 0:  # the stall count comes first, as Nsight Compute counts
             charge(c, w, base & _MASK, held)
         if warp[W_BEHIND] >= 0 and pc != warp[W_BEHIND]:
-            base = max(base, _jump(c, sub, w, pc))
+            base = max(base, _jump(c, sub, w, pc, index))
         latest = max(latest, base)
         if e[E_GUARD]:
             latest = max(latest, board[e[E_GUARD]] + (row(c, OPTIONS, 0)[O_GUARD] << SHIFT))

@@ -77,9 +77,9 @@ C_NUMBER, C_ALIVE, C_END, C_SM, C_ARRIVED = range(5)
 # OTHERS: address of what executes units that few programs have (tcsim.timing.compiled.others).
 (
     O_GREEDY, O_ORDER, O_GUARD, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_ITEMS, O_BOARD, O_JUMPS, O_CTA,
-    O_EXIT, O_SIZE, O_CLUSTER_RELEASE, O_COLLECTING, O_OTHERS,
-) = range(18)  # fmt: skip
-OPTION_COUNT = 18
+    O_EXIT, O_SIZE, O_CLUSTER_RELEASE, O_COLLECTING, O_OTHERS, O_APART,
+) = range(19)  # fmt: skip
+OPTION_COUNT = 19
 
 # SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions. TOUCHED: something has
 # happened on an SM whose turn it was not.
@@ -174,7 +174,7 @@ def new_chip_state(
         chip.scheduler.greedy, ORDERS.index(chip.scheduler.order), chip.scheduler.guard_delay, constant, per_sm,
         warps, subs, threads, len(kinds), items, program.scoreboard, chip.scheduler.jump_interval, chip.launch.cta,
         chip.launch.exit, placement.size, chip.clusters.barrier_release if chip.clusters else 0,
-        chip.scheduler.operand_cycles, others,
+        chip.scheduler.operand_cycles, others, chip.scheduler.jump_apart,
     )  # fmt: skip
     depth = max(1, *(spec.queue for spec in kinds))
     places_in_all = sms * per_sm
