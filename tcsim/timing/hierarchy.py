@@ -31,9 +31,9 @@ LINE_BYTES = 128
     FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_SMS, GROUP_REQUESTS, REFRESH_T,
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_AHEAD_MISS,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
-    READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD,
-) = range(49)  # fmt: skip
-COST_COUNT = 49
+    READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN,
+) = range(50)  # fmt: skip
+COST_COUNT = 50
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -126,6 +126,7 @@ def new_hierarchy(
     costs[STORE_AHEAD] = chip.lsu.store_ahead
     costs[STAGE_STORE] = chip.lsu.store_interval
     costs[BARRIER_INTERVAL], costs[BARRIER_RELEASE] = chip.shared_memory.barrier_interval, chip.shared_memory.barrier_release
+    costs[BARRIER_OPEN] = chip.shared_memory.barrier_open
     costs[L2_HIT], costs[L2_FAR] = cycles_of_ns(spec.hit_ns, hz), cycles_of_ns(spec.far_ns, hz)
     each = spec.slices // spec.partitions
     slices = max(1, round(each * share.requests))

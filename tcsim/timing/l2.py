@@ -188,10 +188,10 @@ def _fetch(m, sm, line, mask, now, served):
 
 
 @compiled
-def _own(m, home, line, mask, now):
-    """Make the home partition the only one with these sectors, and them dirty."""
+def _own(m, home, through, line, mask, now):
+    """Drop copies of sectors that the home partition gets, dirty, but one that is on the way, in partition ``through``."""
     for partition in range(row(m, COSTS, 0)[PARTITIONS]):
-        if partition != home:
+        if partition != home and partition != through:
             slot = find(m, L2, partition, line)
             if slot >= 0:
                 row(m, L2_STATE, partition)[slot] &= ~mask
@@ -210,7 +210,7 @@ def l2_write(m, sm, line, mask, partial, now, start):
     service = max(row(m, COSTS, 0)[LEAST_STORE_T], count * row(m, COSTS, 0)[STORE_T])
     served = max(left, _slice(m, home, line, now * TICKS, service))
     left = row(m, PORTS, sm)[UP] = served  # it waits in the SM until the slice takes it
-    _own(m, home, line, mask, now)
+    _own(m, home, near_partition(m, sm), line, mask, now)
     row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
     trip = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     if home != near_partition(m, sm):
@@ -249,5 +249,5 @@ def l2_atomic(m, sm, line, mask, requests, sectors, lanes, lane_ticks, now, star
         served = max(served, dram_read(m, line, fetched, ticks))
         latency += row(m, COSTS, 0)[DRAM_NEAR]
         _keep(m, home, line, fetched, 0, latency + served // TICKS, ticks)
-    _own(m, home, line, mask, now)
+    _own(m, home, home, line, mask, now)
     return max(there, latency + -(-served // TICKS))

@@ -7,7 +7,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tcsim.timing.constant_cache import indexed_constants, operand_constants
-from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, MBARRIER_WAKE, REMOTE, Hierarchy
+from tcsim.timing.hierarchy import (
+    ARRIVALS,
+    BARRIER_INTERVAL,
+    BARRIER_OPEN,
+    BARRIER_RELEASE,
+    L1_LATENCY,
+    L2_HIT,
+    MBARRIER_WAKE,
+    REMOTE,
+    Hierarchy,
+)
 from tcsim.timing.issue import Entry
 from tcsim.timing.lsu import atomic_part, copy_part, enter, load_part, store_part
 from tcsim.timing.scoreboard import REASON, SHIFT
@@ -27,12 +37,13 @@ class MemoryUnit:
     memory; ``wake``: cycles until who waits for an mbarrier notices. ``started``: when the last exchange reached the data port.
     Each method executes an instruction that ``warp`` issues from ``sub`` in cycle ``now``."""
 
-    __slots__ = ("_costs", "_ports", "address", "number", "release", "remote", "started", "wake")
+    __slots__ = ("_acknowledged", "_costs", "_ports", "address", "number", "release", "remote", "started", "wake")
 
     def __init__(self, number: int, hierarchy: Hierarchy) -> None:
         self.number, self.address = number, hierarchy.address
         self._ports, self._costs = hierarchy.ports, hierarchy.costs
         self.release = int(hierarchy.costs[BARRIER_RELEASE])
+        self._acknowledged = int(hierarchy.costs[L2_HIT] + hierarchy.costs[L1_LATENCY])  # after an atomic has left the SM
         self.remote, self.wake = int(hierarchy.costs[REMOTE]), int(hierarchy.costs[MBARRIER_WAKE])
         self.started = 0
 
@@ -109,7 +120,7 @@ class MemoryUnit:
         done = int(done) + (entry.result >> SHIFT)
         if not shared:
             warp.stores_left = max(warp.stores_left, int(left))
-            warp.stores_done = max(warp.stores_done, done)
+            warp.stores_done = max(warp.stores_done, int(left) + self._acknowledged)
         reason = _SHORT if shared else _LONG
         warp.deliver((done << SHIFT) + reason)
         warp.read(int(start), reason)
@@ -136,6 +147,10 @@ class MemoryUnit:
         """How much longer than at least an indexed load of constants takes, and how much longer it holds its pipe."""
         later, longer = indexed_constants(self.address, self.number, warp.words, at, now)
         return int(later), int(longer)
+
+    def opened(self) -> None:
+        """A CTA barrier opens: it takes the unit that counts arrivals for a while."""
+        self._ports[self.number, ARRIVALS] += self._costs[BARRIER_OPEN]
 
     def arrival(self, now: int) -> int:
         """A warp arrives at a CTA barrier: the cycle in which those who waited only for it can issue."""

@@ -320,6 +320,7 @@ class Sm:
         if not stops:
             sub.advance(warp, base)
         if through:
+            self.memory.opened()
             self._release(through, released)
 
     def _release(self, warps: list[Warp], released: int) -> None:
@@ -397,13 +398,13 @@ class Sm:
                     warp.awaits = (-1, 0)
                     self._answer(warp, done)
                     first = max(warp.base >> SHIFT, now + 1)
-                    self.charge(warp, warp.entry, _SHORT, first - warp.last - 1)
+                    self.charge(warp, warp.entry, _LONG, first - warp.last - 1)
                     self._go_on(warp, (first << SHIFT) + _WAIT)
 
     def _answer(self, warp: Warp, done: int) -> int:
         """The answer of a wait, to be there when the phase has ended in cycle ``done`` and been noticed; returns when."""
         there = max(warp.started + (warp.entry.result >> SHIFT), done + self.memory.wake)
-        warp.deliver((there << SHIFT) + _SHORT)
+        warp.deliver((there << SHIFT) + _LONG)
         return there
 
     def _await(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:

@@ -82,7 +82,7 @@ from tcsim.timing.compiled.state import (
     item_of,
     pipe_of,
 )  # fmt: skip
-from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_RELEASE, COSTS, PORTS
+from tcsim.timing.hierarchy import ARRIVALS, BARRIER_INTERVAL, BARRIER_OPEN, BARRIER_RELEASE, COSTS, L1_LATENCY, L2_HIT, PORTS
 from tcsim.timing.issue import Unit
 from tcsim.timing.lsu import atomic_part, copy_part, enter, load_part, store_part
 from tcsim.timing.scoreboard import REASON, SHIFT
@@ -197,7 +197,8 @@ def _access(c, w, sub, pc, e, pipe, now):
         done += e[E_RESULT] >> SHIFT
         if not shared:
             warp[W_LEFT] = max(warp[W_LEFT], left)
-            warp[W_DONE] = max(warp[W_DONE], done)
+            acknowledged = left + row(c, COSTS, 0)[L2_HIT] + row(c, COSTS, 0)[L1_LATENCY]
+            warp[W_DONE] = max(warp[W_DONE], acknowledged)
         deliver(c, w, e, (done << SHIFT) + (_SHORT if shared else _LONG))
     else:
         start, landed, at = copy_part(c, sm, s, pc, fewest, cached, e[E_PORT], words, at, now)
@@ -276,6 +277,8 @@ def _barrier(c, w, waits, now, base):
     if not stops:
         advance(c, w, base)
     if opens:
+        if row(c, WAITERS, place * BARRIERS + number)[0]:
+            row(c, PORTS, sm)[ARRIVALS] += row(c, COSTS, 0)[BARRIER_OPEN]
         _open(c, place, number, counted + row(c, COSTS, 0)[BARRIER_RELEASE])
 
 

@@ -47,7 +47,7 @@ from tcsim.timing.tma import tma_copy
 __all__ = ["async_store", "await_phase", "bulk_copy", "send_signals"]
 
 COPIES, COMPLETE, LOAD, MOVE = Signal.COPIES, Signal.COMPLETE, Signal.LOAD, Signal.MOVE
-_SHORT = REASON["short_scoreboard"]
+_SHORT, _LONG = REASON["short_scoreboard"], REASON["long_scoreboard"]
 RANK_BITS = 24
 
 
@@ -65,7 +65,7 @@ def _answer(c, w, done):
     """The answer of a wait, to be there when the phase has ended in cycle ``done`` and been noticed."""
     e = row(c, ENTRIES, row(c, WARPS, w)[W_PC])
     there = max(row(c, WARPS, w)[W_START] + (e[E_RESULT] >> SHIFT), done + row(c, COSTS, 0)[MBARRIER_WAKE])
-    deliver(c, w, e, (there << SHIFT) + _SHORT)
+    deliver(c, w, e, (there << SHIFT) + _LONG)
 
 
 @compiled
@@ -79,7 +79,7 @@ def _wake(c, place, address, now):
             if done >= 0:
                 warp[W_AWAITED] = 0
                 _answer(c, w, done)
-                go_on(c, w, max(warp[W_BASE] >> SHIFT, now + 1), _SHORT)
+                go_on(c, w, max(warp[W_BASE] >> SHIFT, now + 1), _LONG)
 
 
 @compiled
