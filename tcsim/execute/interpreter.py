@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from isa.compiled import call, compiled
 from isa.kernels.planes import as_i32, as_i64, as_u32, call_kernel, load_i64, store_i64
 from isa.machine import CLOCK, IMPATIENT, WAIT, WARP, YIELD
-from isa.program import EXTRA, FUNCTION, GUARD, KIND, OPERANDS, RECONVERGE, TARGET, Kind
+from isa.program import EXTRA, FUNCTION, GUARD, KIND, MEMBERS, OPERANDS, RECONVERGE, TARGET, Kind
 from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective, serve
-from tcsim.execute.groups import end_lanes, park, release, separate
+from tcsim.execute.groups import RUNS, USED, end_lanes, follow, park, put_off, release, separate
 from tcsim.execute.recorder import LAST, RECORD
 from tcsim.execute.spinning import forget, spins
 from tcsim.execute.state import (
@@ -70,7 +70,7 @@ KERNEL, COLLECTIVE, BRANCH, EXIT = Kind.KERNEL, Kind.COLLECTIVE, Kind.BRANCH, Ki
 BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_REDUCE = Kind.BARRIER_SYNC, Kind.BARRIER_ARRIVE, Kind.BARRIER_REDUCE
 WARP_SYNC, NOTHING, SLEEP = Kind.WARP_SYNC, Kind.NOTHING, Kind.SLEEP
 BRANCH_INDEXED, RETURN, HOST_CALL = Kind.BRANCH_INDEXED, Kind.RETURN, Kind.HOST_CALL
-CONVERGE, WAITS = Kind.CONVERGE, Kind.WAIT
+BREAK, CONVERGE, WAITS = Kind.BREAK, Kind.CONVERGE, Kind.WAIT
 NEGATED = 16  # bit of EXTRA of a reducing barrier
 ASK_HOST = Outcome.HOST_CALL
 BAD_BARRIER, BARRIER_TWICE = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE
@@ -79,6 +79,7 @@ DONE, PAUSED, DEADLOCK, WAITING = Outcome.DONE, Outcome.PAUSED, Outcome.DEADLOCK
 # How long a group runs before another group of its warp gets a turn, and a warp before another warp: threads that spin on
 # something the others must do cannot keep them from doing it.
 GROUP_TURN = 1 << 10
+MACHINE_TURN = 1 << 15  # of machine code, whose loops that wait say so (YIELD, NANOSLEEP); the hardware has no such limit
 WARP_TURN = 1 << 13
 SLEEP_TURN = 64
 # After this many instructions without a word from the lanes it should meet, a group's parked partners go on without it; after
@@ -151,10 +152,14 @@ def _run_warp(s, program, ctx, w, budget, log):
     last, recording = np.int64(31), np.int64(0)
     if log != 0:
         last, recording = as_i64(load_i64(log + 8 * LAST))[w], load_i64(log + 8 * RECORD)
-    g = _next_group(s, w, last)
-    turn = 0
+    g, turn = np.int64(s.turns[w, RUNS]), np.int64(s.turns[w, USED])
+    if last != 31 or g < 0 or s.mask[w, g] == 0 or s.state[w, g] != READY:
+        g, turn = _next_group(s, w, last), np.int64(0)
+    whole = GROUP_TURN if program.control == 0 else MACHINE_TURN
     waited = 0  # groups that were asked in vain since the warp last executed something
     while g >= 0 and used < budget:
+        if program.control != 0:
+            s.turns[w, RUNS], s.turns[w, USED] = g, turn
         pc = np.int64(s.pc[w, g])
         meeting = np.int64(-1)
         meet = np.int64(s.meet[w, g])
@@ -166,7 +171,7 @@ def _run_warp(s, program, ctx, w, budget, log):
             forget(s, w)
             g = merged if merged >= 0 else _next_group(s, w, g)
             continue
-        if turn >= GROUP_TURN:
+        if turn >= whole:
             turn = 0
             s.alone[w] += GROUP_TURN
             if s.alone[w] >= PATIENCE or (s.alone[w] >= WARP_TURN and spins(s, w, g)):
@@ -177,7 +182,7 @@ def _run_warp(s, program, ctx, w, budget, log):
             continue
         mask = s.mask[w, g]
         start = used
-        limit = min(budget, used + GROUP_TURN - turn)
+        limit = min(budget, used + whole - turn)
         status = 0
         # The fast path: straight-line code and branches that all lanes agree on.
         while used < limit:
@@ -246,16 +251,20 @@ def _run_warp(s, program, ctx, w, budget, log):
         if kind == WAITS and active != 0:
             s.pc[w, g] = pc + 1
             if status == YIELD:
-                turn = GROUP_TURN
+                turn = whole
                 budget = min(budget, used)
         elif active == 0:
             s.pc[w, g] = pc + 1
         elif kind == BRANCH:
-            separate(s, w, g, np.uint32(active), row[TARGET], pc + 1, row[RECONVERGE])
+            taken = separate(s, w, g, np.uint32(active), row[TARGET], pc + 1, row[RECONVERGE])
+            if program.control != 0:
+                g = put_off(s, w, g, taken)
         elif kind >= CONVERGE:
             status = call_kernel(program.control, base, np.uint32(active), np.int64(32 * w + g), ctx)
             if status != 0:
                 return _fault(s, w, pc, status), used
+            if kind == BREAK and row[MEMBERS] < 0:  # YIELD
+                turn = whole
         elif kind >= BRANCH_INDEXED and kind != HOST_CALL:
             lanes, target = np.uint32(active), np.int64(row[TARGET])
             if target < 0:
@@ -295,7 +304,7 @@ def _run_warp(s, program, ctx, w, budget, log):
             if program.control != 0:
                 call_kernel(program.control, base, np.uint32(active), np.int64(32 * w + g), ctx)
             s.pc[w, g] = pc + 1
-            turn = GROUP_TURN
+            turn = whole
             s.alone[w] += SLEEP_WEIGHT * GROUP_TURN
             budget = min(budget, used + SLEEP_TURN)  # and soon let another warp run
         else:
@@ -303,8 +312,10 @@ def _run_warp(s, program, ctx, w, budget, log):
             if status != 0:
                 return _fault(s, w, pc, status), used
         if s.mask[w, g] == 0 or s.state[w, g] != READY:
-            g = _next_group(s, w, g)
+            g = _next_group(s, w, g) if program.control == 0 else follow(s, w, g)
             turn = 0
+    if program.control != 0 and g >= 0:
+        s.turns[w, RUNS], s.turns[w, USED] = (g, turn) if turn < whole else (_next_group(s, w, g), 0)
     return 0, used
 
 

@@ -42,7 +42,8 @@ class CtaArrays(NamedTuple):
     instruction at several depths. (The lanes of a group have the same calls behind them: lanes only ever join where they
     parted.) ``arrived``: lanes [barrier, warp] at each CTA barrier, waiting or not. ``needed``: threads a CTA barrier waits
     for, 0 for all. ``ballot``: the predicates given to a reducing barrier. ``alone``: instructions a warp has run since its
-    groups last met. ``seen``: see :mod:`tcsim.execute.spinning`. ``counters``: see COUNT_*.
+    groups last met. ``turns``: of machine code, the group that runs, the one that follows it, or -1, and how
+    long it has run. ``seen``: see :mod:`tcsim.execute.spinning`. ``counters``: see COUNT_*.
     """
 
     blocks: NDArray[np.uint32]
@@ -60,6 +61,7 @@ class CtaArrays(NamedTuple):
     needed: NDArray[np.int32]
     ballot: NDArray[np.uint32]
     alone: NDArray[np.int64]
+    turns: NDArray[np.int32]
     seen: NDArray[np.int64]
     counters: NDArray[np.int64]
 
@@ -104,6 +106,7 @@ def new_cta_arrays(warps: int, block_words: int) -> CtaArrays:
         needed=np.zeros(BARRIERS, np.int32),
         ballot=np.zeros((BARRIERS, warps), np.uint32),
         alone=np.zeros(warps, np.int64),
+        turns=np.full((warps, 3), -1, np.int32),
         seen=np.zeros((warps, 4), np.int64),
         counters=np.zeros(8, np.int64),
     )
@@ -119,6 +122,7 @@ def reset(s, threads):
     s.arrived[...] = 0
     s.needed[...] = 0
     s.alone[...] = 0
+    s.turns[...] = -1
     s.seen[...] = -1
     s.meet[...] = -1
     s.depth[...] = 0
