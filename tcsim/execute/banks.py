@@ -75,25 +75,41 @@ def _served(addresses, lanes, words, per_part):
     count the blocks on the same banks. Else each word is a block of its own.
     """
     shift, each, columns = _blocks(addresses, lanes, words)
-    seen = stack_array(_MOST_WORDS, np.int64)
-    counts = stack_array(BANKS, np.int64)
     total = np.int64(0)
     for first in range(0, 32, per_part):
-        most, distinct = np.int64(0), 0
-        counts[:] = 0
+        used, again = np.int64(0), False
         for lane in range(first, first + per_part):
-            if not (lanes >> np.uint32(lane)) & np.uint32(1):
-                continue
-            for block in range(addresses[lane] >> shift, (addresses[lane] >> shift) + each):
-                column = block & (columns - 1)
-                if counts[column] and _is_among(seen, distinct, block):
-                    continue
-                seen[distinct] = block
-                distinct += 1
-                counts[column] += 1
-                most = max(most, counts[column])
-        total += most
+            if (lanes >> np.uint32(lane)) & np.uint32(1):
+                for block in range(addresses[lane] >> shift, (addresses[lane] >> shift) + each):
+                    bit = np.int64(1) << (block & (columns - 1))
+                    again = again or used & bit != 0
+                    used |= bit
+        if again:
+            total += _most_blocks(addresses, lanes, first, per_part, shift, each, columns)
+        else:  # as is usual
+            total += used != 0
     return total
+
+
+@compiled
+def _most_blocks(addresses, lanes, first, per_part, shift, each, columns):
+    """The most distinct blocks of a part on the same banks."""
+    seen = stack_array(_MOST_WORDS, np.int64)
+    counts = stack_array(BANKS, np.int64)
+    most, distinct = np.int64(0), 0
+    counts[:] = 0
+    for lane in range(first, first + per_part):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        for block in range(addresses[lane] >> shift, (addresses[lane] >> shift) + each):
+            column = block & (columns - 1)
+            if counts[column] and _is_among(seen, distinct, block):
+                continue
+            seen[distinct] = block
+            distinct += 1
+            counts[column] += 1
+            most = max(most, counts[column])
+    return most
 
 
 @compiled

@@ -70,6 +70,8 @@ class Geometry:
 
     def members(self, cluster: int) -> list[int]:
         """The CTA numbers of a cluster given by its number in launch order, by rank (x fastest)."""
+        if self.cluster_size == 1:
+            return [cluster]
         corner = [a * b for a, b in zip(_unfold(cluster, self.clusters), self.cluster, strict=True)]
         numbers = []
         for rank in range(self.cluster_size):
