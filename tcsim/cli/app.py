@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +28,19 @@ from tcsim.cli import (
     step_command,
 )
 from tcsim.cli.launches import LaunchOptions, PreparedLaunch, outputs_summary, prepare, target_bundle
+from tcsim.cli.options import (
+    Args,
+    Block,
+    Cluster,
+    DeviceName,
+    Fmad,
+    Grid,
+    InOuts,
+    Kernel,
+    Outs,
+    Shared,
+    launch_options,
+)
 from tcsim.errors import TcsimError
 from tcsim.numerics.badge import badge
 
@@ -64,28 +76,8 @@ class _OrderedCommand(TyperCommand):
 
 
 Target = Annotated[str, typer.Argument(help="a bundle folder, a .ptx file, or a .cu file (needs NVRTC)", show_default=False)]
-Kernel = Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")]
-Grid = Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")]
-Block = Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")]
-Cluster = Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")]
-Shared = Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")]
-DeviceName = Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, ... (tcsim arch list), or a FILE.toml")]
-Args = Annotated[
-    list[str] | None,
-    typer.Option("--arg", "-a", help="an input: f16[1024,1024]:normal, i32:1024, f32:0.5, u8[64]:file(data.bin)"),
-]
-Outs = Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array: f32[1024,1024]")]
-InOuts = Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")]
-Fmad = Annotated[bool, typer.Option("--fmad/--no-fmad", help="contract multiplies and adds as ptxas does")]
 Machine = Annotated[bool, typer.Option("--machine", help="run the machine code that an installed ptxas makes of the PTX")]
 Save = Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz file")]
-
-
-def _options(
-    ctx: typer.Context, kernel: str, grid: str, block: str, cluster: str, shared: int, device: str, fmad: bool
-) -> LaunchOptions:
-    arguments = ctx.meta.get("arguments", ())
-    return LaunchOptions(kernel, grid, block, shared, device, fmad, arguments, cluster=cluster)
 
 
 def _save(launch: PreparedLaunch, outputs: Any, path: Path) -> None:
@@ -116,7 +108,8 @@ def run(
 
     Arguments are given in the kernel's parameter order, inputs and outputs mixed as they come.
     """
-    launch = prepare(target, replace(_options(ctx, kernel, grid, block, cluster, shared, device, fmad), machine=machine))
+    options = launch_options(ctx, kernel, grid, block, cluster, shared, device, fmad, machine=machine)
+    launch = prepare(target, options)
     launch.run()
     outputs = launch.outputs()
     typer.echo(f"{launch.function.name} on {launch.device.name}: done")
@@ -203,7 +196,7 @@ def record(
         if failures:
             raise typer.Exit(1)
         return
-    bundle = target_bundle(target, _options(ctx, kernel, grid, block, cluster, shared, "", fmad))
+    bundle = target_bundle(target, launch_options(ctx, kernel, grid, block, cluster, shared, "", fmad))
     recorded = gpu_ref.record(bundle, to, metrics)
     typer.echo(f"recorded {recorded.folder}")
 

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from tcsim.checking import Checker, CheckReport
-from tcsim.cli.launches import LaunchOptions, prepare
+from tcsim.cli.launches import prepare
+from tcsim.cli.options import Args, Block, Cluster, DeviceName, Grid, InOuts, Kernel, Outs, Shared, launch_options
 from tcsim.cli.scripts import is_script, run_script
 from tcsim.device import Device
 
@@ -22,15 +23,15 @@ _TARGET = typer.Argument(
 def check(
     ctx: typer.Context,
     targets: Annotated[list[str], _TARGET],
-    kernel: Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")] = "",
-    grid: Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")] = "",
-    block: Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")] = "",
-    cluster: Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")] = "",
-    shared: Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")] = 0,
-    arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input, as for run")] = None,
-    out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
-    inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
-    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate")] = "",
+    kernel: Kernel = "",
+    grid: Grid = "",
+    block: Block = "",
+    cluster: Cluster = "",
+    shared: Shared = 0,
+    arg: Args = None,
+    out: Outs = None,
+    inout: InOuts = None,
+    device: DeviceName = "",
     seed: Annotated[
         int | None, typer.Option("--seed", help="run CTAs and warps in a random order made from this number")
     ] = None,
@@ -50,7 +51,7 @@ def check(
             with Device(device or "h200"):
                 run_script(targets[0], targets[1:])
         else:
-            options = LaunchOptions(kernel, grid, block, shared, device, True, ctx.meta.get("arguments", ()), cluster=cluster)
+            options = launch_options(ctx, kernel, grid, block, cluster, shared, device)
             for target in targets:
                 prepare(target, options).run()
     _print(checker.report, json)

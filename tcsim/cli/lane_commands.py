@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tcsim.cli.launches import LaunchOptions, prepare
+from tcsim.cli.launches import prepare
+from tcsim.cli.options import Args, Block, DeviceName, Grid, InOuts, Kernel, Outs, Shared, launch_options
 from tcsim.errors import TcsimError
 
 __all__ = ["add_to"]
@@ -231,14 +232,14 @@ def banks(
     let: Annotated[list[str] | None, typer.Option("--let", help="a name in expressions: stride=80, row='lane % 8'")] = None,
     warp: Annotated[int, typer.Option("--warp", help="value of warp in the expressions")] = 0,
     line: Annotated[list[str] | None, typer.Option("--line", help="an access: ptx:118 or transpose.cu:21")] = None,
-    kernel: Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")] = "",
-    grid: Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")] = "",
-    block: Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")] = "",
-    shared: Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")] = 0,
-    arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input of the kernel, as for tcsim run")] = None,
-    out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
-    inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
-    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate")] = "",
+    kernel: Kernel = "",
+    grid: Grid = "",
+    block: Block = "",
+    shared: Shared = 0,
+    arg: Args = None,
+    out: Outs = None,
+    inout: InOuts = None,
+    device: DeviceName = "",
     format: Annotated[str, typer.Option("--format", "-f", help="text, svg, png, html or json", show_default=False)] = "",
     json: Json = False,
     to: To = None,
@@ -259,7 +260,7 @@ def banks(
     else:
         if width or rows or let or warp:
             raise TcsimError("--width, --rows, --let and --warp belong to --expr; a kernel's accesses have their own")
-        options = LaunchOptions(kernel, grid, block, shared, device, True, ctx.meta.get("arguments", ()))
+        options = launch_options(ctx, kernel, grid, block, "", shared, device)
         report = bank_report.of_launch(prepare(target, options), line or [])
     if chosen == "json":
         made = json_module.dumps(report.data(), indent=1) + "\n"

@@ -10,7 +10,8 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from tcsim.cli.launches import LaunchOptions, PreparedLaunch, prepare
+from tcsim.cli.launches import PreparedLaunch, prepare
+from tcsim.cli.options import Args, Block, Cluster, DeviceName, Fmad, Grid, InOuts, Kernel, Outs, Shared, launch_options
 from tcsim.cli.scripts import is_script, run_script
 from tcsim.device import Device
 from tcsim.errors import TcsimError
@@ -29,16 +30,16 @@ _TARGET = typer.Argument(
 def profile(
     ctx: typer.Context,
     targets: Annotated[list[str], _TARGET],
-    kernel: Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")] = "",
-    grid: Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")] = "",
-    block: Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")] = "",
-    cluster: Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")] = "",
-    shared: Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")] = 0,
-    arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input, as for run")] = None,
-    out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
-    inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
-    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate: h200, ... or a FILE.toml")] = "",
-    fmad: Annotated[bool, typer.Option("--fmad/--no-fmad", help="contract multiplies and adds as ptxas does")] = True,
+    kernel: Kernel = "",
+    grid: Grid = "",
+    block: Block = "",
+    cluster: Cluster = "",
+    shared: Shared = 0,
+    arg: Args = None,
+    out: Outs = None,
+    inout: InOuts = None,
+    device: DeviceName = "",
+    fmad: Fmad = True,
     save: Annotated[Path | None, typer.Option("--save", help="write the outputs to this .npz file")] = None,
     json: Annotated[bool, typer.Option("--json", help="print JSON (versioned schema)")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="print CSV as ncu --csv does")] = False,
@@ -86,7 +87,7 @@ def profile(
             with Device(device or "h200"):
                 run_script(targets[0], targets[1:])
         elif len(targets) == 1:
-            options = LaunchOptions(kernel, grid, block, shared, device, fmad, ctx.meta.get("arguments", ()), cluster=cluster)
+            options = launch_options(ctx, kernel, grid, block, cluster, shared, device, fmad)
             launch = prepare(targets[0], options)
             launch.run()
         else:
@@ -128,9 +129,7 @@ def _span(text: str) -> tuple[int, int] | None:
     return int(first), int(end)
 
 
-def _print_source(
-    profiles: Sequence[LaunchProfile], view: View, folders: Sequence[Path], *, csv: bool, json: bool
-) -> None:
+def _print_source(profiles: Sequence[LaunchProfile], view: View, folders: Sequence[Path], *, csv: bool, json: bool) -> None:
     from tcsim.report.source_view import source_text, to_source_csv, to_source_json
 
     if csv or json:

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from isa.program import Program
-from tcsim.cli.launches import LaunchOptions, PreparedLaunch, prepare
+from tcsim.cli.launches import PreparedLaunch, prepare
+from tcsim.cli.options import Args, Block, Cluster, DeviceName, Grid, InOuts, Kernel, Outs, Shared, launch_options
 from tcsim.code_source import code_source
 from tcsim.errors import TcsimError
 from tcsim.step.cursor import Cursor, step_text
@@ -20,15 +21,15 @@ __all__ = ["add_to"]
 def step(
     ctx: typer.Context,
     target: Annotated[str, typer.Argument(help="a bundle folder, a .ptx or a .cu file (needs NVRTC)", show_default=False)],
-    kernel: Annotated[str, typer.Option("--kernel", "-k", help="entry function (needed if the file has several)")] = "",
-    grid: Annotated[str, typer.Option("--grid", "-g", help="CTAs: x[,y[,z]]")] = "",
-    block: Annotated[str, typer.Option("--block", "-b", help="threads per CTA: x[,y[,z]]")] = "",
-    cluster: Annotated[str, typer.Option("--cluster", help="CTAs of a cluster: x[,y[,z]]")] = "",
-    shared: Annotated[int, typer.Option("--shared", help="dynamic shared memory in bytes")] = 0,
-    arg: Annotated[list[str] | None, typer.Option("--arg", "-a", help="an input, as for run")] = None,
-    out: Annotated[list[str] | None, typer.Option("--out", "-o", help="an output array")] = None,
-    inout: Annotated[list[str] | None, typer.Option("--inout", help="an array that the kernel reads and writes")] = None,
-    device: Annotated[str, typer.Option("--device", "-d", help="GPU to simulate")] = "",
+    kernel: Kernel = "",
+    grid: Grid = "",
+    block: Block = "",
+    cluster: Cluster = "",
+    shared: Shared = 0,
+    arg: Args = None,
+    out: Outs = None,
+    inout: InOuts = None,
+    device: DeviceName = "",
     cta: Annotated[int, typer.Option("--cta", help="the CTA, by its number in launch order")] = 0,
     warp: Annotated[int, typer.Option("--warp", help="its warp")] = 0,
     most: Annotated[int, typer.Option("--most", min=1, help="steps to record")] = 20_000,
@@ -47,9 +48,7 @@ def step(
 ) -> None:
     """Step a warp through a kernel in the terminal: registers, predicates, active lanes, memory touched, matrices as tiles;
     forward, back, to breakpoints, to where a register changes. The CTA runs alone."""
-    options = LaunchOptions(
-        kernel, grid, block, shared, device, True, ctx.meta.get("arguments", ()), machine=machine, cluster=cluster
-    )
+    options = launch_options(ctx, kernel, grid, block, cluster, shared, device, machine=machine)
     launch = prepare(target, options)
     with launch.device:
         program = launch.function.program
