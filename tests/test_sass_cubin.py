@@ -89,6 +89,28 @@ def test_variables_that_point_at_others(sm: int, tmp_path: Path) -> None:
         assert out.get().tolist() == [7, 8]
 
 
+CLUSTER = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out) .explicitcluster .reqnctapercluster 2, 1, 1
+{
+.reg .b32 r<6>; .reg .b64 l<3>; .shared .b32 mine;
+ld.param.u64 l0, [out]; mov.u32 r0, %ctaid.x; mul.wide.u32 l1, r0, 4; add.u64 l0, l0, l1;
+mov.u32 r1, mine; st.shared.u32 [r1], r0; barrier.cluster.arrive; barrier.cluster.wait;
+mov.u32 r2, %cluster_ctarank; xor.b32 r2, r2, 1; mapa.shared::cluster.u32 r3, r1, r2; ld.shared::cluster.u32 r4, [r3];
+st.global.u32 [l0], r4; barrier.cluster.arrive; barrier.cluster.wait; ret;
+}
+"""
+
+
+@needs_tools
+def test_clusters_are_those_that_the_cubin_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "k.ptx").write_text(CLUSTER)
+    out = tcsim.zeros(4, np.uint32)
+    tcsim.RawModule(path=cubin(tmp_path / "k.ptx", 90, tmp_path)).get_function("k")((4,), (32,), (out,))
+    assert out.get().tolist() == [1, 0, 3, 2]
+
+
 @needs_tools
 def test_the_command_line_takes_cubins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = cubin(TRACES / "kernels" / "vector_add.ptx", 90, tmp_path)

@@ -159,7 +159,7 @@ def test_scaled_and_uniform_addresses_reach_the_recorder() -> None:
     lanes = np.arange(32, dtype=np.uint32)
     access = MemoryAccess("load", SHARED, 4, 0, 1, scale=4, uniform=True)
     blocks = np.stack([lanes, np.full(32, 0xFFFF_FF80, np.uint32)])  # planes 0 and 1
-    program = SimpleNamespace(code=np.zeros((1, 8), np.int64), memory=[access])
+    program = SimpleNamespace(code=np.zeros((1, 8), np.int64), memory=[access], opcodes=["LDS"], image=None)
     row = access_table(program)[0]  # type: ignore[arg-type]
     words = np.zeros(MAX_WORDS, np.int64)
     pool = np.array([0, 0x80, 128], np.int32)

@@ -173,4 +173,8 @@ def _kernel(machine: MachineCode, code: CodeSection) -> str:
     return f".visible .entry {code.name}({', '.join(texts)}){directives}\n{{\ntrap;\n}}"
 
 
-_DIRECTIVES = {"EIATTR_MAX_THREADS": "maxntid", "EIATTR_REQNTID": "reqntid"}
+_DIRECTIVES = {
+    "EIATTR_MAX_THREADS": "maxntid",
+    "EIATTR_REQNTID": "reqntid",
+    "EIATTR_CTA_PER_CLUSTER": "reqnctapercluster",
+}

@@ -123,6 +123,8 @@ class CtaSlot:
         ctx[machine.SHARED_HOST], ctx[machine.SHARED_SIZE] = self._host(self.shared), shared
         ctx[machine.LOCAL_HOST], ctx[machine.LOCAL_SIZE] = self._host(self.local), program.local_size
         ctx[machine.PARAM_HOST], ctx[machine.PARAM_SIZE] = self._host(parameters), program.param_size
+        if rank not in geometry.registers:  # before the table of allocations is taken
+            prepare_heap(program, memory)
         ctx[machine.ALLOCATIONS] = memory.table.ctypes.data
         ctx[machine.ALLOCATION_COUNT] = len(memory.table)
         self.table = memory.table  # kept alive while compiled code points to it
@@ -144,7 +146,6 @@ class CtaSlot:
         """The registers that stay the same for every CTA in this slot; but for the SM, for every one of its rank."""
         program, known = self.loaded.program, self.geometry.registers.get(self.rank)
         if known is None:
-            prepare_heap(program, self.memory)
             self.loaded.fill_constants(self.arrays, self.rank)
             for offset, plane in program.image.planes if program.image is not None else ():
                 word = self.parameters[offset : offset + 4].view(np.uint32)[0]
