@@ -70,6 +70,7 @@ def test_functions_are_called_by_the_addresses_that_memory_holds(kernels: int, d
     with tcsim.Device(device, execute="machine"):
         function = tcsim.RawModule(module(kernels)).get_function("k0")
         assert function.program.image is not None
+        assert function.program.registers_per_thread == 32
         data = tcsim.asarray(values)
         function((1,), (64,), (data,))
         assert data.get().tolist() == expected(values).tolist()

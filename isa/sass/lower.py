@@ -30,7 +30,7 @@ from isa.sass.host import RETURN_REGISTER, STUB, argument_registers
 from isa.sass.kernels import MachineKernelSpec
 from isa.sass.listing import CodeSection, MachineCode
 from isa.sass.operands import Constant, Register
-from isa.sass.placed import Placed, bind, place
+from isa.sass.placed import Placed, bind, is_indirect_call, place
 from isa.sass.planes import Planes
 from isa.sass.pool import Operands
 from isa.sass.warpgroup import does_nothing, warpgroup_row
@@ -38,6 +38,10 @@ from isa.sass.warpgroup import does_nothing, warpgroup_row
 __all__ = ["lower_machine", "unsupported_instructions"]
 
 STACK_ALIGN = 16
+
+CALL_REGISTERS = 32
+"""What a thread has at least if its kernel calls by address (``launch__registers_per_thread`` of three kernels on an H200, for
+which ptxas says 24, 26 and 28)."""
 
 
 def unsupported_instructions(machine: MachineCode, kernel: str) -> list[Unsupported]:
@@ -149,6 +153,9 @@ class _Writer:
         rows[1, KIND], rows[1, OPERANDS] = Kind.JUMP, 4 * len(pool)
         pool += [self.planes.register(Register("R", RETURN_REGISTER), 0, 1, False), 0, -1]
 
+    def _calls_by_address(self) -> bool:
+        return any(is_indirect_call(item.instruction) for item in self.placed)
+
     def _planes_of(self, names: set[tuple[str, int]]) -> tuple[int, ...]:
         """Byte offsets of registers' planes and of predicates' words."""
         return tuple(self.planes.register(Register(file, index), 0, 1, False) for file, index in sorted(names) if file != "SB")
@@ -199,7 +206,7 @@ class _Writer:
             memory=[*memory, *[None] * len(behind)],
             stages=np.zeros(1, np.int32),
             stage_at=np.full(len(code), -1, np.int32),
-            registers_per_thread=self.code.registers,
+            registers_per_thread=max(self.code.registers, CALL_REGISTERS * self._calls_by_address()),
             origins=[""] * len(code),
             reserved_shared=reserved,
             image=self.banks.image,
