@@ -49,6 +49,7 @@ LAUNCHES: dict[str, tuple[int, int, Callable[[], tuple[Any, ...]]]] = {
     "blur": (4, 64, lambda: (floats(256), zeros(256), np.int32(256))),
     "count": (4, 64, lambda: (tcsim.asarray(np.arange(256, dtype=np.int32)), tcsim.zeros(8, np.int32))),
     "barrier": (1, 128, lambda: (zeros(128), np.int32(100))),
+    "lock": (2, 40, lambda: (tcsim.zeros(1, np.int32), tcsim.zeros(1, np.int32))),
     "called": (1, 128, lambda: (zeros(128), np.int32(100))),
     "deadlocked": (1, 128, lambda: (zeros(128),)),
     "copy": (1, 128, lambda: (floats(1024), zeros(512))),
@@ -79,6 +80,7 @@ BUGS = [
     ("blur_racing", "RACE", ("0.5f * (x[i] + x[i + 1])", "(BUG ? x : y)[i] = value"), "nothing orders CTA (0, 0, 0)"),
     ("count_racing", "RACE", ("bins[b] += 1",) * 2, "an atomic operation"),
     ("barrier_divergent", "DIVERGENT BARRIER", ("if (t < n) __syncthreads()",), "lanes 4-31 of the warp have not exited"),
+    ("lock_racing", "RACE", ("*sum += threadIdx.x",) * 2, "no __syncwarp() orders these lanes"),
     ("called_returning", "DIVERGENT BARRIER", ("__syncthreads();",), "lanes 4-31 of the warp have not exited"),
     ("called_branching", "DIVERGENT BARRIER", ("__syncthreads();",), "lanes 4-31 of the warp have not exited"),
     ("deadlocked", "DEADLOCK", (), "wait at barrier 1"),
@@ -120,7 +122,7 @@ def test_a_planted_bug_is_found(
 
 RIGHT = [
     "reduce", "tiles", "warp_sum", "handover", "last_block", "blur", "count", "barrier", "copy", "shuffle", "pipeline",
-    "message", "called",
+    "message", "called", "lock",
 ]  # fmt: skip
 
 

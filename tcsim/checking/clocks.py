@@ -69,6 +69,8 @@ def ordered(t: Any, stamp: Any, agent: Any, lanes: Any, w: Any, lane: Any) -> An
     grid = as_i64(t[T_GRID])
     if stamp < as_i64(grid[G_RELEASED])[agent] and stamp < as_i64(grid[G_ACQUIRED])[me]:
         return True
+    if agent // warps == cta and stamp < as_i64(grid[G_RELEASED_CTA])[agent] and stamp < as_i64(grid[G_ACQUIRED_CTA])[me]:
+        return True
     if agent == me:
         if stamp <= as_i64(t[T_WARP_FLOOR])[w] or stamp <= t[T_FLOOR]:
             return True
@@ -79,7 +81,7 @@ def ordered(t: Any, stamp: Any, agent: Any, lanes: Any, w: Any, lane: Any) -> An
         return True
     if agent // warps != cta:
         return False
-    if stamp <= t[T_FLOOR] or (stamp < as_i64(grid[G_RELEASED_CTA])[agent] and stamp < as_i64(grid[G_ACQUIRED_CTA])[me]):
+    if stamp <= t[T_FLOOR]:
         return True
     known = as_u32(t[T_OTHERS] + 4 * 32 * (warps * w + (agent - cta * warps)))
     unknown = False

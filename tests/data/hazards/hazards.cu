@@ -333,3 +333,20 @@ extern "C" __global__ void called_branching(float* y, int n) {
   if (t < n) twice<false>(s, n);
   y[t] = s[t];
 }
+
+// --------------------------------------------------------------------------------- a lock that lanes of a warp fight for
+
+template <bool BUG>
+__device__ void lock(int* sum, int* word) {
+  for (bool done = false; !done;) {
+    if (atomicCAS(word, 0, 1) == 0) {
+      if (!BUG) __threadfence();
+      *sum += threadIdx.x;
+      if (!BUG) __threadfence();
+      atomicExch(word, 0);
+      done = true;
+    }
+  }
+}
+extern "C" __global__ void lock_racing(int* sum, int* word) { lock<true>(sum, word); }
+extern "C" __global__ void lock_right(int* sum, int* word) { lock<false>(sum, word); }
