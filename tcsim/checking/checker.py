@@ -18,7 +18,6 @@ from tcsim.checking.findings import Narrator
 from tcsim.checking.hooked import HookedProgram, hooked_program
 from tcsim.checking.layout import DIVERGENT_BARRIER, F_KIND, F_OTHER_PC, F_PC, M_DATA_BYTES
 from tcsim.checking.numerics import LOST, LOST_OF_HALF, N_CANCELLED, N_ELEMENTS, N_FIRST, N_PLACE, N_WORST
-from tcsim.checking.provenance import check_fragments, matrix_instructions
 from tcsim.checking.report import CheckReport, merged
 from tcsim.checking.running import Running, check_machine_code
 from tcsim.checking.slot import CheckedCluster, CheckedSlot, Order
@@ -101,6 +100,8 @@ class Checker:
                 hazards = [hazard for hazard in hazards if hazard.kind != "UNINITIALISED"]
                 report.notes += [f"{hazard.text()}\n  (no result depends on it)" for hazard in unwritten]
         if self.fragments and before is not None and not stopped:
+            from tcsim.checking.provenance import check_fragments
+
             warps = _multiplying(launch, geometry, grid, order)
             hazards += merged(check_fragments(launch, geometry, parameters, before, warps))
         report.hazards += hazards
@@ -115,6 +116,8 @@ def _is_divergent(row: NDArray[np.int64], hooked: HookedProgram) -> bool:
 
 def _multiplying(launch: Launch, geometry: Geometry, grid: GridTables, order: Order) -> list[tuple[int, int]]:
     """(number of the CTA, warp) of the first to execute each matrix instruction."""
+    from tcsim.checking.provenance import matrix_instructions
+
     first = [int(grid.numerics[pc, N_FIRST]) - 1 for pc in matrix_instructions(launch.loaded.program)]
     agents = [divmod(agent, geometry.warps) for agent in dict.fromkeys(first) if agent >= 0]
     return [(cta, order.warps[row]) for cta, row in agents]
