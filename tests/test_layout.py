@@ -443,3 +443,22 @@ def test_packed_matrices_do_not_overlap(swizzle: str, more: list[str], capsys: p
 def test_what_has_no_such_layout_is_refused(args: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["layout", *args]) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "shapes", "per_register"),
+    [
+        ("mma.m16n8k32.kind::f8f6f4.f32.e2m1.e3m2.f32", ((16, 32), (32, 8)), 4),
+        ("mma.sp.m16n8k64.kind::mxf8f6f4.f32.e4m3.e2m3.f32", ((16, 32), (64, 8)), 4),
+        ("mma.m16n8k64.kind::mxf4nvf4.scale_vec::4X.f32.e2m1.e2m1.f32", ((16, 64), (64, 8)), 8),
+    ],
+)
+def test_forms_with_a_kind(name: str, shapes: tuple[tuple[int, int], ...], per_register: int) -> None:
+    """6- and 4-bit elements are in containers of 8 bits, but where the kind packs them; scales have no fragment."""
+    found = layout(name)
+    assert find(found.instruction.ptx)[0] and layout(found.instruction.ptx).name == found.name
+    assert tuple((found[o].rows, found[o].columns) for o in "ab") == shapes
+    assert found["a"].per_register == found["b"].per_register == per_register
+    assert not any(operand.problems() for operand in found.operands.values())
+    with pytest.raises(NoFormError, match=r"no such form with kind::mxf4 "):
+        layout("mma.m16n8k32.kind::mxf4.f32.e2m1.e2m1.f32")

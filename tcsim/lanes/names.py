@@ -166,7 +166,8 @@ def _kind(text: str, instruction: str, words: list[str], shape: str, types: list
             continue
         vector = f".block_scale.scale_vec::{form.scale_vec}X" if form.scale_vec else ""
         types_text = f"{form.d}.{form.a}.{form.b}.{form.c}"
-        opcode = f"{instruction}.sync.aligned.{shape}.row.col.kind::{kind}{vector}.{types_text}"
+        base = instruction.replace("mma.sp", "mma.sp::ordered_metadata")  # which these forms must have
+        opcode = f"{base}.sync.aligned.{shape}.row.col.kind::{kind}{vector}.{types_text}"
         scaled = f".{form.scale_type}" if form.scale_type else ""
         return MatrixInstruction(f"{instruction}.{shape}.kind::{kind}.{types_text}", opcode + scaled, form=form)
     raise NoFormError(f"{text}: there is no such form with kind::{kind} (PTX ISA 9.7.14.5.14)")
