@@ -150,6 +150,13 @@ def test_a_users_mistake_is_one_message_and_exit_code_2(
     assert told.err.startswith("tcsim: ") and "Traceback" not in told.err
 
 
+def test_a_timeline_of_nothing_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("perfetto")
+    words = ["profile", str(TRACES / "vector_add_bits"), "--sm", "500", "--timeline", str(tmp_path / "x.pftrace")]
+    assert main(words) == 2
+    assert "--sm, --cta and --cycles leave nothing" in capsys.readouterr().err
+
+
 def test_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run"]) == 2
     assert main(["run", "x", "--no-such-option"]) == 2

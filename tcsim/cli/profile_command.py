@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -142,6 +143,11 @@ def _print_source(profiles: Sequence[LaunchProfile], view: View, folders: Sequen
 def _write_timeline(profile: LaunchProfile, kept: Timelines, path: str) -> None:
     observed = kept.timeline(profile)
     slices = observed.write(path, profile)
+    if not slices:
+        ctas, cycles = math.prod(profile.grid), profile.metrics["sm__cycles_elapsed.max"]
+        raise TcsimError(
+            f"--timeline {path}: --sm, --cta and --cycles leave nothing; {profile.name} has {ctas:,} CTAs and {cycles:,} cycles"
+        )
     lost = f" ({observed.dropped:,} events left out: choose --sm, --cta or --cycles)" if observed.dropped else ""
     typer.echo(f"timeline of {slices:,} slices written to {path}{lost}; open it in ui.perfetto.dev", err=True)
 
