@@ -137,6 +137,11 @@ def test_profile_on_another_device_and_only_a_section(capsys: pytest.CaptureFixt
         (["isa", "list", "frobnicate"], "no instruction form contains"),
         (["arch", "show", "gtx1080"], "unknown device"),
         (["record", "traces/vector_add", "--to", "somewhere"], "CuPy"),
+        (["run", "traces/vector_add", "--save", "nowhere/x.npz"], "--save nowhere/x.npz: there is no folder nowhere"),
+        (["profile", "traces/vector_add", "--html", "traces"], "--html traces: this is a folder"),
+        (["profile", "traces/vector_add", "--svg", "README.md"], "--svg README.md: this is a file"),
+        (["profile", "traces/vector_add", "--timeline", "x.pftrace"], "pip install 'tcsim[perfetto]'"),
+        (["compare", "traces/vector_add", "traces/vector_add", "--plot", "nowhere/x.svg"], "there is no folder nowhere"),
     ],
 )
 def test_a_users_mistake_is_one_message_and_exit_code_2(
@@ -144,6 +149,7 @@ def test_a_users_mistake_is_one_message_and_exit_code_2(
 ) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setitem(sys.modules, "cupy", None)  # on a machine with a GPU, too
+    monkeypatch.setattr("tcsim.cli.outputs.find_spec", lambda module: None)  # and with all extras
     assert main(words) == 2
     told = capsys.readouterr()
     assert message in told.err

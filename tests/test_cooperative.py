@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tcsim
 from isa.sass.toolchain import find_nvdisasm, find_ptxas
+from tcsim.cli.app import main
 from tcsim.errors import KernelFault, LaunchError
 from tests.kernels import kernel, run
 
@@ -160,3 +162,10 @@ def test_an_endless_loop_names_what_it_waits_for(space: str, what: str) -> None:
             @%p1 bra L;
             """
         )
+
+
+def test_the_command_line_launches_grid_barriers_cooperatively(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "k.ptx").write_text(kernel(BODY))
+    words = ["run", str(tmp_path / "k.ptx"), "--grid", "4", "--block", "64", "--out", "u32[64]", "--inout", "u32[4]:zeros"]
+    assert main(words) == 0
+    assert "[3, 6, 9, 0]" in capsys.readouterr().out

@@ -41,6 +41,7 @@ from tcsim.cli.options import (
     Shared,
     launch_options,
 )
+from tcsim.cli.outputs import check_outputs
 from tcsim.errors import TcsimError
 from tcsim.numerics.badge import badge
 
@@ -108,6 +109,7 @@ def run(
 
     Arguments are given in the kernel's parameter order, inputs and outputs mixed as they come.
     """
+    check_outputs({"--save": save})
     options = launch_options(ctx, kernel, grid, block, cluster, shared, device, fmad, machine=machine)
     launch = prepare(target, options)
     launch.run()

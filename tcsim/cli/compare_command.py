@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from tcsim.cli.launches import LaunchOptions, prepare, target_bundle
+from tcsim.cli.outputs import check_outputs
 from tcsim.errors import TcsimError
 from tcsim.profiler import Profiler
 from tcsim.report.compare import Measured, compare, compare_text, of_profile, pairs, read_measured
@@ -34,6 +35,7 @@ def compare_reports(
 ) -> None:
     """Compare two reports: metric by metric, launch by launch, in Nsight Compute's sections."""
     names = [name for each in metrics or [] for name in each.split(",") if name]
+    check_outputs({"--plot": plot})
     first, second = _read(one), _read(two)
     both = pairs(first, second)
     if json:

@@ -110,6 +110,8 @@ def prepare(target: str, options: LaunchOptions) -> PreparedLaunch:
             function = module.get_function(bundle.entry or _only_kernel(module, target))
         if function.notes:
             print(f"tcsim: {function.remark()}", file=sys.stderr)
+        # A kernel that asks for the workspace of grid barriers (cooperative_groups::this_grid) cannot be meant otherwise.
+        module.cooperative = "envreg1" in module.program(function.name, device.arch.sm).specials
         values = [asarray(v) if isinstance(v, np.ndarray) else v for v in bundle.values()]
     return PreparedLaunch(bundle, device, function, values)
 

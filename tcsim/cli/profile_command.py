@@ -13,6 +13,7 @@ import typer
 
 from tcsim.cli.launches import PreparedLaunch, prepare
 from tcsim.cli.options import Args, Block, Cluster, DeviceName, Fmad, Grid, InOuts, Kernel, Outs, Shared, launch_options
+from tcsim.cli.outputs import check_outputs
 from tcsim.cli.scripts import is_script, run_script
 from tcsim.device import Device
 from tcsim.errors import TcsimError
@@ -79,6 +80,7 @@ def profile(
         raise TcsimError(f"--page {page!r}: details, raw or source")
     if view not in ("cuda", "ptx", "instruction"):
         raise TcsimError(f"--view {view!r}: cuda, ptx or instruction")
+    check_outputs({"--timeline": timeline, "--html": html, "--save": save}, {"--svg": svg, "--png": png})
     launch = None
     span = _span(cycles)
     part = _sample(sample, sample_sms, save)
