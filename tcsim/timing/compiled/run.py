@@ -103,7 +103,8 @@ class CompiledChip:
                 count += 1
             else:
                 self._starved.setdefault(site_of[row // warps], []).append(row)
-            count = self._feed_starved(row, rows, bases, count)
+            if self._starved:
+                count = self._feed_starved(row, rows, bases, count)
         return count
 
     def _feed_starved(self, row: int, rows: np.ndarray, bases: np.ndarray, count: int) -> int:
