@@ -27,6 +27,7 @@ from tcsim.timing.hierarchy import (
     L1_HITS,
     READ_HITS,
     READ_SECTORS,
+    WRITE_SECTORS,
     Hierarchy,
     new_hierarchy,
     serve,
@@ -243,6 +244,25 @@ def test_l1_sectors_are_valid_one_by_one_and_stores_do_not_fill() -> None:
     words = np.array([1, 1, 40, 1], np.int64)
     atomic_part(h.address, NEAR, 0, 2, 1, 10, words.ctypes.data, 0, 60_000)
     assert load_hits(h, [40], 70_000) == 0
+
+
+def test_stores_to_a_line_that_still_waits_are_put_together() -> None:
+    """As the probes pairs, eights, rows and twice count on an H200."""
+    h = cold()
+
+    def sent(line: int, now: int, sub: int = 0, lines: int = 1) -> int:
+        """Sectors that go to the L2 for a store to half of all bytes of some lines."""
+        words = np.array([4 * lines, 64 * lines, *range(4 * line, 4 * (line + lines))], np.int64)
+        before = int(h.totals[WRITE_SECTORS])
+        store_part(h.address, NEAR, sub, 1, 1, 4, words.ctypes.data, 0, now)
+        return int(h.totals[WRITE_SECTORS]) - before
+
+    assert [sent(40, 1000), sent(40, 1020), sent(40, 1040), sent(40, 1100)] == [4, 0, 0, 4]  # then it has left
+    assert [sent(41, 2000), sent(60, 2000, 1), sent(41, 2004, 1)] == [4, 4, 0]  # of another sub-partition
+    assert [sent(200, 4000, 0, 8), sent(200, 4001, 0, 8)] == [32, 0]
+    for sub in range(4):  # others have stores waiting: what comes between are lines of all four
+        sent(300 + 100 * sub, 5000, sub, 8)
+    assert [sent(300 + 100 * sub, 5001, sub, 8) for sub in range(4)] == [32] * 4
 
 
 @settings(deadline=None)  # the first example compiles

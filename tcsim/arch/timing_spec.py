@@ -199,13 +199,16 @@ class Lsu(Struct, frozen=True, forbid_unknown_fields=True):
     """The load/store unit. The address stage of a sub-partition holds an access for ``wavefront_interval`` cycles a
     wavefront and at least ``address_interval``, a store for ``store_interval`` cycles and ``wavefront_interval`` for each
     register. Stores wait in the SM until the L2 takes them; when the last is ``store_ahead`` cycles away from that, the data
-    port waits.
+    port waits. The ``write_lines`` lines that came last take up further stores while they wait, and for ``write_hold`` cycles
+    after the last one.
     """
 
     address_interval: int
     wavefront_interval: int
     store_interval: int
     store_ahead: int
+    write_lines: int
+    write_hold: int
     source: str
 
 
@@ -249,8 +252,9 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     at least one, with a write for at least ``least_write_clocks``. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM
     asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: for
     how long an atomic keeps a slice busy, for each sector and each lane on the busiest word, at least ``atomic_lane_ns`` for
-    each lane. ``merging_sms``: SMs in a row whose reads of a line that is under way for one of them are merged in front of the
-    L2 (0: none are), up to ``merging_requests`` into one.
+    each lane. ``ahead_ns``: how far the slices may be behind when a store leaves its SM. ``merging_sms``: SMs in a row whose
+    reads of a line that is under way for one of them are merged in front of the L2 (0: none are), up to ``merging_requests``
+    into one.
     """
 
     partitions: int
@@ -266,6 +270,7 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     port_bytes: int
     atomic_ns: float
     atomic_lane_ns: float
+    ahead_ns: float
     merging_sms: int
     merging_requests: int
     source: str

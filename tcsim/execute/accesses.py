@@ -133,9 +133,9 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
 
     For shared memory [wavefronts, -1], or of another CTA of the cluster [wavefronts, -2 - its SM]; for device memory [sectors,
     detail, sector address / 32, ...], where the detail is of a load the wavefronts it takes if it hits the L1, of a store
-    whether it leaves bytes of its sectors alone (1) or not (0), of an atomic the most lanes on one word, of a load of
-    constants, whose addresses are places in their image, how many differ. Behind the sectors of an atomic stands for each of
-    them the most lanes on one of its words. A copy has both parts, shared first. A tile has one part per register.
+    how many bytes it stores if it leaves some of its sectors' alone, else 0, of an atomic the most lanes on one word, of a
+    load of constants, whose addresses are places in their image, how many differ. Behind the sectors of an atomic stands for
+    each of them the most lanes on one of its words. A copy has both parts, shared first. A tile has one part per register.
     """
     words, row = as_i64(words), as_i32(row)
     addresses = as_i64(stack_array(32, np.int64).ctypes.data)
@@ -268,7 +268,8 @@ def _append(words, start, addresses, lanes, size, space, what, ctx):
     elif what == LOAD:
         words[start + 1] = max(np.int64(1), size // 4) if run else rows * load_wavefronts_of(addresses, lanes, each)
     else:
-        words[start + 1] = 1 if popcount(lanes) * size < 32 * words[start] else 0
+        stored = popcount(lanes) * size
+        words[start + 1] = stored if stored < 32 * words[start] else 0
     return end
 
 

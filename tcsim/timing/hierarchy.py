@@ -31,9 +31,9 @@ LINE_BYTES = 128
     FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_SMS, GROUP_REQUESTS, REFRESH_T,
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_AHEAD_MISS,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
-    READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN,
-) = range(50)  # fmt: skip
-COST_COUNT = 50
+    READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN, WRITE_LINES, WRITE_HOLD, AHEAD_T,
+) = range(53)  # fmt: skip
+COST_COUNT = 53
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -44,6 +44,9 @@ PORT_COLUMNS = 13
 # Columns of EVENTS, by instruction.
 REQUESTS, SECTORS, L1_HITS, SHARED_REQUESTS, WAVEFRONTS, CONFLICTS = range(6)
 EVENT_COLUMNS = 6
+
+WRITE_WORDS, WRITE_COUNTS = 8, 13
+"""Words of a line in a write buffer, and those behind its lines."""
 
 # TOTALS.
 (
@@ -57,13 +60,15 @@ TOTAL_COUNT = 16
 # and when the last of them is there. MERGES [group * MERGE_SLOTS + slot]: line, sectors, when they are there, and requests put
 # together, of requests under way for a group of SMs. CODE [sm, block]: when a block of instructions is there, -1 if it is not;
 # CODE_USED: stamp of its last use, then how many are there, and the last stamp. MBARRIER, MBARRIER_LATEST, MBARRIER_DONE
-# [place, 8 bytes of shared memory]: mbarrier objects (tcsim.timing.mbarriers). SCRATCH: a row for what nobody reads.
+# [place, 8 bytes of shared memory]: mbarrier objects (tcsim.timing.mbarriers). SCRATCH: a row for what nobody reads. WRITES
+# [sm]: its write buffer (tcsim.timing.write_buffer).
 COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, CODE, CODE_USED, MERGES = (
     0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 23, 24,
 )  # fmt: skip
 MBARRIER, MBARRIER_LATEST, MBARRIER_DONE, SCRATCH = 25, 26, 27, 28
 # 29 to 32: constant caches (tcsim.timing.constant_cache).
-FIRST_FREE = 33
+WRITES = 33
+FIRST_FREE = 34
 """The numbers from here on are free for other users of the table."""
 TABLE = 80
 
@@ -125,6 +130,7 @@ def new_hierarchy(
     costs[STAGE], costs[STAGE_WAVEFRONT] = chip.lsu.address_interval, chip.lsu.wavefront_interval
     costs[STORE_AHEAD] = chip.lsu.store_ahead
     costs[STAGE_STORE] = chip.lsu.store_interval
+    costs[WRITE_LINES], costs[WRITE_HOLD] = chip.lsu.write_lines, chip.lsu.write_hold
     costs[BARRIER_INTERVAL], costs[BARRIER_RELEASE] = chip.shared_memory.barrier_interval, chip.shared_memory.barrier_release
     costs[BARRIER_OPEN] = chip.shared_memory.barrier_open
     costs[L2_HIT], costs[L2_FAR] = cycles_of_ns(spec.hit_ns, hz), cycles_of_ns(spec.far_ns, hz)
@@ -137,6 +143,7 @@ def new_hierarchy(
         round(clock * spec.write_clocks),
     )
     costs[LEAST_STORE_T], costs[BROUGHT_T] = round(clock * spec.least_write_clocks), round(clock * spec.fill_clocks)
+    costs[AHEAD_T] = round(cycles_of_ns(spec.ahead_ns, hz) * TICKS)
     costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
     costs[ATOMIC_T] = max(1, round(TICKS * spec.atomic_ns * hz / 1e9))
     costs[PARTITIONS], costs[SLICES_EACH] = spec.partitions, slices
@@ -173,6 +180,9 @@ def new_hierarchy(
     for number in (MBARRIER, MBARRIER_LATEST, MBARRIER_DONE):
         table.put(number, np.zeros((places, signalled // 8 + 1), np.int64))
     table.put(PORTS, np.zeros((sms, PORT_COLUMNS), np.int64))
+    writes = np.zeros((sms, chip.lsu.write_lines * WRITE_WORDS + WRITE_COUNTS), np.int64)
+    writes[:, 0:-WRITE_COUNTS:WRITE_WORDS] = -1  # no line
+    table.put(WRITES, writes)
     table.put(SLICES, np.zeros(slices * spec.partitions, np.int64))
     table.put(CHANNELS, np.zeros(channels, np.int64))
     table.put(TOTALS, np.zeros(TOTAL_COUNT, np.int64))

@@ -1,9 +1,9 @@
 """The L1 data cache of an SM: tags for lines of 128 bytes, valid bits for their four sectors.
 
 Stores write through. They allocate their line, as the hit rates of an H200 show, but only a load makes a sector valid; a sector
-that is valid takes the store and stays valid. Local memory differs: a store of whole sectors makes them valid, since no other
-SM can change them. Replacement is least recently used over the whole cache (hardware has few, wide sets). A load that hits a
-sector still on its way waits for it.
+that is valid takes the store and stays valid. Local memory differs: a store makes its sectors valid, since no other SM can
+change them, and a thread reads what it has stored itself. Replacement is least recently used over the whole cache (hardware has
+few, wide sets). A load that hits a sector still on its way waits for it.
 
 Sectors come as a payload lists them (:mod:`tcsim.execute.accesses`); neighbours of one line are one request.
 """
@@ -24,9 +24,10 @@ from tcsim.timing.hierarchy import (
     WAVEFRONT_LATENCY,
     count4,
 )
-from tcsim.timing.l2 import l2_atomic, l2_read, l2_write
+from tcsim.timing.l2 import l2_atomic, l2_read
 from tcsim.timing.lru import find, put, touch
 from tcsim.timing.units import TICKS
+from tcsim.timing.write_buffer import write_line
 
 FIRST_LOCAL_LINE, LOCAL_LINES = LOCAL_DEVICE_BASE // LINE_BYTES, 1 << 33
 
@@ -101,15 +102,16 @@ def l1_load(m, sm, words, first, end, wavefronts, now, start, cached):
 
 
 @compiled
-def l1_store(m, sm, words, first, end, partial, now, start):
-    """Store to sectors; ``partial``: not to all their bytes. Returns the cycle in which their data has left the SM, that in
-    which the last is acknowledged, and how many sectors found their line."""
+def l1_store(m, sm, sub, words, first, end, partial, now, start):
+    """Store to sectors; ``partial``: how many of their bytes, if not all (else 0). Returns the cycle in which their data has
+    left the SM, that in which the last is acknowledged, and how many sectors found their line."""
     left = acknowledged = start
     hits = 0
     index = first
     while index < end:
         line, mask, index = _next_line(words, index, end)
-        gone, done = l2_write(m, sm, line, mask, partial, now, start)
+        stored = partial * count4(mask) // (end - first) if partial else 32 * count4(mask)
+        gone, done = write_line(m, sm, sub, line, mask, stored, now, start)
         left, acknowledged = max(left, gone), max(acknowledged, done)
         slot = find(m, L1, sm, line)
         if slot >= 0:
@@ -119,7 +121,7 @@ def l1_store(m, sm, words, first, end, partial, now, start):
             slot = put(m, L1, sm, line)
             row(m, L1_VALID, sm)[slot] = 0
             row(m, L1_THERE, sm)[slot] = 0
-        if not partial and FIRST_LOCAL_LINE <= line < FIRST_LOCAL_LINE + LOCAL_LINES:
+        if FIRST_LOCAL_LINE <= line < FIRST_LOCAL_LINE + LOCAL_LINES:
             row(m, L1_VALID, sm)[slot] |= mask
     return left, acknowledged, hits
 

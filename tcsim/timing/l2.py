@@ -17,6 +17,7 @@ from isa.compiled import compiled, inlined
 from tcsim.timing.arrays import row
 from tcsim.timing.dram import brought, dram_read, dram_write
 from tcsim.timing.hierarchy import (
+    AHEAD_T,
     ATOMIC_SECTORS,
     ATOMIC_T,
     BROUGHT_T,
@@ -209,7 +210,7 @@ def l2_write(m, sm, line, mask, partial, now, start):
     left = serve(row(m, PORTS, sm), UP, start * TICKS, (count + partial) * TICKS)
     service = max(row(m, COSTS, 0)[LEAST_STORE_T], count * row(m, COSTS, 0)[STORE_T])
     served = max(left, _slice(m, home, line, now * TICKS, service))
-    left = row(m, PORTS, sm)[UP] = served  # it waits in the SM until the slice takes it
+    left = row(m, PORTS, sm)[UP] = max(left, served - row(m, COSTS, 0)[AHEAD_T])  # the rest waits in front of the slice
     _own(m, home, near_partition(m, sm), line, mask, now)
     row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
     trip = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)

@@ -45,6 +45,7 @@ from tcsim.timing.hierarchy import (
 )
 from tcsim.timing.l1 import l1_atomic, l1_load, l1_store, lines_in, tag_cycles
 from tcsim.timing.units import TICKS
+from tcsim.timing.write_buffer import queue_store
 
 __all__ = ["atomic_part", "copy_part", "enter", "load_part", "store_part"]
 
@@ -145,10 +146,11 @@ def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
         start, _ = _shared(m, sm, sub, pc, count, fewest, max(stage, row(m, COSTS, 0)[STAGE_WAVEFRONT] * count), now)
         return start, start, start, True, at + 2
     first = at + 2
-    lines = lines_in(words, first, first + count)
-    port = max(fewest, count + lines * words[at + 1])  # as fast as the way to the L2 takes them
+    # As fast as the way to the L2 takes whole sectors; of others some may wait there already.
+    port = max(fewest, 2 * lines_in(words, first, first + count) if words[at + 1] else count)
     start = enter(m, sm, sub, now, port, max(stage, port))
-    left, done, hits = l1_store(m, sm, words, first, first + count, words[at + 1], now, start)
+    queue_store(m, sm, sub, now, start)
+    left, done, hits = l1_store(m, sm, sub, words, first, first + count, words[at + 1], now, start)
     _wait_for_room(m, sm, left)
     _count_device(m, pc, count, hits)
     return start, left, done, False, first + count
