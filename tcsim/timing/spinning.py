@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from isa.machine import SHARED
 from isa.program import GUARD, KIND, TARGET, Kind, Program
 
 __all__ = ["time_dependent"]
@@ -47,13 +48,20 @@ def _communicates(opcode: str) -> bool:
 
 
 def _spins(program: Program, loop: set[int], readers: list[int]) -> bool:
-    """Whether a branch in a loop depends on what one of the readers in it brings."""
+    """Whether a branch in a loop depends on what one of the readers in it brings, maybe by way of shared memory: one thread of
+    a CTA may try for all."""
     known = {place for pc in readers if pc in loop for place in program.writes[pc]}
-    grown = bool(known)
+    grown, is_shared = bool(known), False
     while grown:
         grown = False
         for pc in loop:
-            if not known.isdisjoint(program.reads[pc]) and not known.issuperset(program.writes[pc]):
+            access = program.memory[pc]
+            shared = access is not None and access.space == SHARED
+            if known.isdisjoint(program.reads[pc]) and not (shared and is_shared):
+                continue
+            if shared and not is_shared and access is not None and "store" in access.kind:
+                grown = is_shared = True
+            if not known.issuperset(program.writes[pc]):
                 known.update(program.writes[pc])
                 grown = True
     return any(program.code[pc, KIND] in _CONTROL and not known.isdisjoint(program.reads[pc]) for pc in loop)
