@@ -72,7 +72,8 @@ def test_those_who_wait_for_a_lock_get_it_one_after_another() -> None:
 def test_a_loop_spins_by_way_of_shared_memory() -> None:
     """One thread tries for a lock and tells the others through shared memory, as Triton's compiler has it."""
     loop = "L: atom.global.cas.b32 %r1, [pin], 0, 1; {}; ld.shared.u32 %r2, [box]; setp.eq.u32 %p1, %r2, 1; @%p1 bra L;"
+    loop += "add.u32 result, %r1, %r2;"
     declarations = ".shared .align 16 .b8 box[64];"
-    for between, spins in (("st.shared.u32 [box], %r1", True), ("st.shared.u32 [box], 7", False)):
+    for spins, between in ((True, "st.shared.u32 [box], %r1"), (False, "st.shared.u32 [box], 7")):
         program = tcsim.RawModule(code=kernel(loop.format(between), declarations=declarations)).program("k", 90)
         assert time_dependent(program).any() == spins
