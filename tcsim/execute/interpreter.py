@@ -153,12 +153,13 @@ def _run_warp(s, program, ctx, w, budget, log):
     if log != 0:
         last, recording = as_i64(load_i64(log + 8 * LAST))[w], load_i64(log + 8 * RECORD)
     g, turn = np.int64(s.turns[w, RUNS]), np.int64(s.turns[w, USED])
-    if last != 31 or g < 0 or s.mask[w, g] == 0 or s.state[w, g] != READY:
+    ordered = program.control != 0 and log == 0  # a timed run shares its buffers more fairly: others wait for what is in them
+    if not ordered or g < 0 or s.mask[w, g] == 0 or s.state[w, g] != READY:
         g, turn = _next_group(s, w, last), np.int64(0)
-    whole = GROUP_TURN if program.control == 0 else MACHINE_TURN
+    whole = MACHINE_TURN if ordered else GROUP_TURN
     waited = 0  # groups that were asked in vain since the warp last executed something
     while g >= 0 and used < budget:
-        if program.control != 0:
+        if ordered:
             s.turns[w, RUNS], s.turns[w, USED] = g, turn
         pc = np.int64(s.pc[w, g])
         meeting = np.int64(-1)
@@ -314,7 +315,7 @@ def _run_warp(s, program, ctx, w, budget, log):
         if s.mask[w, g] == 0 or s.state[w, g] != READY:
             g = _next_group(s, w, g) if program.control == 0 else follow(s, w, g)
             turn = 0
-    if program.control != 0 and g >= 0:
+    if ordered and g >= 0:
         s.turns[w, RUNS], s.turns[w, USED] = (g, turn) if turn < whole else (_next_group(s, w, g), 0)
     return 0, used
 
