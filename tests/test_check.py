@@ -292,6 +292,21 @@ def test_an_unwritten_word_that_is_thrown_away_is_a_note() -> None:
         assert not tcsim.asnumpy(arguments[0]).any()
 
 
+def test_a_barrier_is_wanted_before_what_comes_second_in_the_program() -> None:
+    """Warp 0 has stored before warp 1 reads, which stands above: the barrier belongs between the two."""
+    body = """
+        mov.u32 %r1, s; shl.b32 %r2, tid, 2; add.u32 %r3, %r1, %r2; st.shared.u32 [%r3], tid; bar.sync 0;
+        xor.b32 %r4, %r2, 128; add.u32 %r4, %r1, %r4;
+        ld.shared.u32 result, [%r4];
+        st.shared.u32 [%r3], lane;
+    """
+    text = kernel(body, declarations=".shared .align 4 .b8 s[256];\n")
+    function = tcsim.RawModule(code=text).get_function("k")
+    report = tcsim.check(function, 1, 64, (tcsim.zeros(64, np.uint32), tcsim.zeros(64, np.uint32)))
+    store = next(n for n, line in enumerate(text.splitlines(), 1) if "st.shared.u32 [%r3], lane" in line)
+    assert {hazard.suggestion for hazard in report.hazards} == {f"__syncthreads() before ptx:{store}"}, report.text()
+
+
 CORRECT = [
     "block_scan", "gemm_s8", "histogram_u8", "locks", "producer_consumer", "reduce_sum_f32", "stream_sum", "triton_softmax",
 ]  # fmt: skip

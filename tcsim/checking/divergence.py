@@ -1,4 +1,4 @@
-"""Have lanes passed a CTA barrier by that others of their warp are at?
+"""Which way instructions come after another: have lanes passed a CTA barrier by that others of their warp are at?
 
 They may still be on their way to it, or about to exit. It is wrong if they took another turn where the barrier hangs on a
 branch, and will execute something that those at the barrier execute behind it.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from isa.lower.cfg import Block, build_blocks
 from isa.lower.ir import Kernel
 
-__all__ = ["passed_by"]
+__all__ = ["comes_to", "passed_by"]
 
 
 def passed_by(kernel: Kernel, barrier: int, place: int) -> bool:
@@ -27,6 +27,15 @@ def passed_by(kernel: Kernel, barrier: int, place: int) -> bool:
         return False
     apart = [f for f in to_barrier.keys() & to_place.keys() if not to_barrier[f] & to_place[f]]
     return any(all(_passed_by(calls, call, at) for call in to_barrier[f] for at in to_place[f]) for f in apart)
+
+
+def comes_to(kernel: Kernel, start: int, place: int) -> bool:
+    """Whether a thread may execute instruction ``place`` after instruction ``start``. (From one function to another it may.)"""
+    calls = _Calls(kernel)
+    if calls.home(start) != calls.home(place):
+        return True
+    one, two = calls.block_of(start), calls.block_of(place)
+    return (one == two and start < place) or two in _reached(calls.blocks, calls.blocks[one].successors, set())
 
 
 class _Calls:

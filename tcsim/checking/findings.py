@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from isa.machine import LOCAL, SHARED
+from tcsim.checking.divergence import comes_to
 from tcsim.checking.hooked import HookedProgram
 from tcsim.checking.layout import (
     BULK_READS,
@@ -82,6 +83,7 @@ class Narrator:
     def __init__(self, hooked: HookedProgram, geometry: Geometry, memory: DeviceMemory, warps: Sequence[int]) -> None:
         self.program, self.geometry, self.memory = hooked.loaded.program, geometry, memory
         self.warps, self.registers, self.of_products = warps, hooked.tracked.names, hooked.products.names
+        self.kernel = hooked.kernel
 
     def hazard(self, row: NDArray[int]) -> Hazard:  # type: ignore[type-var]
         """The hazard of one row of findings."""
@@ -160,15 +162,19 @@ class Narrator:
             )
         elif before.warp == after.warp:
             why = f"no __syncwarp() orders these lanes of warp {after.warp} between them (PTX ISA 9.7.13.2)"
-            suggestion = f"__syncwarp() before {after.where}"
+            suggestion = f"__syncwarp() before {self._second(before, after).where}"
         else:
             why = f"no barrier orders warp {before.warp} before warp {after.warp} between them ({_MODEL})"
-            suggestion = f"__syncthreads() before {after.where}"
+            suggestion = f"__syncthreads() before {self._second(before, after).where}"
         if "async.bulk" in after.opcode:
             suggestion = "a wait, before it issues the copy, for an mbarrier that all arrive at who have used the memory"
         elif counting and not before.opcode.startswith("atom"):
             suggestion = "an atomic operation, such as atomicAdd"
         return self._make("RACE", self._memory(row), row, (before, after), why, suggestion)
+
+    def _second(self, before: Access, after: Access) -> Access:
+        """The access that comes second in the program, whichever was executed first: threads are not in step."""
+        return after if self.kernel is None or comes_to(self.kernel, before.pc, after.pc) else before
 
     def _uninitialised(self, row: list[int]) -> Hazard:
         what = "shared" if row[F_SPACE] == SHARED else "local"

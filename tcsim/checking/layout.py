@@ -53,9 +53,7 @@ T_PRODUCT_REGISTERS = 38  # int64 [warp, watched register]: the group of the pro
 T_GROUP_MASKS, T_GROUP_PLACES = 39, 40  # uint32, int32 [warp, 32], the executor's: lanes of a group, their instruction
 T_FENCE_AT = 41  # int64 [warp]: when it, or one that it has met at a barrier, last made a fence for more than its CTA
 T_SEEN = 42  # int64 [warp, SEEN, SEEN_WORDS]: the last words set by other CTAs that it has read (tcsim.checking.messages)
-T_CLUSTER_PHASE = (
-    43  # int64 [warp, 2]: barriers of the cluster that it has waited for; which lanes have, for the next
-)
+T_CLUSTER_PHASE = 43  # int64 [warp, 2]: barriers of the cluster that it has waited for; which lanes have, for the next
 T_CLUSTER_STAMPS = 44  # int64 [PHASES], of the CTA of rank 0: when the last threads arrived at a barrier of the cluster
 T_WORDS = 46
 
