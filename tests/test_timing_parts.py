@@ -299,6 +299,18 @@ def test_the_carve_out_is_the_smallest_that_holds_the_ctas() -> None:
         carve_out(H200.chip.l1, limits, 120 * 1024, 2)
 
 
+@pytest.mark.parametrize(
+    "shared, ctas, kib",  # launches of 32 to 768 threads on an H200, as Nsight Compute reports them
+    [
+        (1024, 8, 32), (1025, 8, 64), (16384, 8, 164), (6144, 8, 132), (128, 16, 32), (256, 16, 64), (1280, 16, 64),
+        (1536, 16, 100), (1, 21, 64), (1025, 21, 64), (1280, 21, 100), (1024, 32, 64), (768, 5, 32), (512, 5, 16),
+        (40960, 2, 132), (73728, 2, 164), (65536, 3, 196), (2056, 16, 100), (24576, 7, 196),
+    ],
+)  # fmt: skip
+def test_the_carve_out_has_room_for_more_ctas(shared: int, ctas: int, kib: int) -> None:
+    assert carve_out(H200.chip.l1, find_arch("h200").limits, shared, ctas, spare=True) == kib * 1024
+
+
 def test_an_sm_waits_for_translation_once() -> None:
     h = cold()
     first = cycles_of_ns(H200.chip.translation.first_touch_ns, HZ)

@@ -231,7 +231,8 @@ class SharedMemory(Struct, frozen=True, forbid_unknown_fields=True):
 class L1(Struct, frozen=True, forbid_unknown_fields=True):
     """The L1 data cache of an SM. ``bytes``: what it and shared memory have together, of which ``carveouts`` (KiB) are
     the parts that shared memory can take. ``latency``: cycles of a hit. ``line_tags``: cycles of the tag stage for each
-    line that an instruction touches. ``copy_latency``: cycles that cp.async adds to a load.
+    line that an instruction touches. ``copy_latency``: cycles that cp.async adds to a load. ``spare_carveout``: the most (KiB)
+    that the driver configures so that more CTAs fit than registers and warps allow (0: what it does is not known).
     """
 
     bytes: int
@@ -240,6 +241,7 @@ class L1(Struct, frozen=True, forbid_unknown_fields=True):
     line_tags: float
     copy_latency: int
     source: str
+    spare_carveout: int = 0
 
 
 class L2(Struct, frozen=True, forbid_unknown_fields=True):

@@ -98,7 +98,8 @@ def run_timed(
     counts = np.zeros((len(program), 3), np.int64)
     per_sm = max(1, residency.ctas)
     shared = program.static_shared + geometry.dynamic_shared
-    configured = carve_out(chip.l1, arch.limits, shared, per_sm) if shared else 0
+    spare = 1 < per_sm < residency.by_barriers and geometry.threads < arch.limits.max_threads_per_cta
+    configured = carve_out(chip.l1, arch.limits, shared, per_sm, spare=spare) if shared else 0
     clusters = geometry.ctas // geometry.cluster_size
     placement = Placement(arch.limits.sms, arch.limits.gpcs, per_sm, geometry.cluster_size, clusters)
     if not placement.sites:
