@@ -313,7 +313,7 @@ def _run_warp(s, program, ctx, w, budget, log):
             if status != 0:
                 return _fault(s, w, pc, status), used
         if s.mask[w, g] == 0 or s.state[w, g] != READY:
-            g = _next_group(s, w, g) if program.control == 0 else follow(s, w, g)
+            g = _next_group(s, w, g) if program.control == 0 else follow(s, w, g, code)
             turn = 0
     if ordered and g >= 0:
         s.turns[w, RUNS], s.turns[w, USED] = (g, turn) if turn < whole else (_next_group(s, w, g), 0)
