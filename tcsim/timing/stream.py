@@ -21,6 +21,7 @@ from tcsim.execute.cluster import Cluster
 from tcsim.execute.convergence import YIELDED
 from tcsim.execute.cta import CtaSlot
 from tcsim.execute.faults import deadlock, fault
+from tcsim.execute.groups import RUNS, USED
 from tcsim.execute.interpreter import Outcome
 from tcsim.execute.recorder import Recorder, record, recorded
 from tcsim.execute.state import GroupState
@@ -280,12 +281,16 @@ class Streams:
         if following != turn:
             self._held[place] = 0
         last[warp] = following - 1 & 31
+        arrays.turns[warp, RUNS], arrays.turns[warp, USED] = following, 0  # what the interpreter goes by where ``last`` is 31
 
     @staticmethod
     def _next_group(slot: CtaSlot, warp: int) -> int:
         """The group of a warp whose turn it is; -1 if none is ready."""
         assert slot.recorder is not None
         mask, state, last = slot.arrays.mask[warp], slot.arrays.state[warp], int(slot.recorder.last[warp])
+        runs = int(slot.arrays.turns[warp, RUNS])
+        if last == 31 and runs >= 0 and mask[runs] and state[runs] == GroupState.READY:
+            return runs  # as the interpreter has it
         turns = ((last + step) & 31 for step in range(1, 33))
         return next((group for group in turns if mask[group] and state[group] == GroupState.READY), -1)
 
