@@ -106,7 +106,7 @@ class MachineTable:
         stall, reason = max(1, control.stall, 2 * control.yields), "wait"
         if words[0] == "MEMBAR":
             stall, reason = max(stall, operation.latency), "membar"
-            entry.fence = "CTA" not in words
+            entry.fence = words[-1] not in ("CTA", "SYS")  # that of the system takes so long that it waits for nothing more
         elif program.code[pc, KIND] == Kind.SLEEP:
             stall, reason = _SLEEP, "sleeping"
         entry.after = (stall << SHIFT) + REASON[reason]

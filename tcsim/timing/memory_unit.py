@@ -43,7 +43,8 @@ class MemoryUnit:
         self.number, self.address = number, hierarchy.address
         self._ports, self._costs = hierarchy.ports, hierarchy.costs
         self.release = int(hierarchy.costs[BARRIER_RELEASE])
-        self._acknowledged = int(hierarchy.costs[L2_HIT] + hierarchy.costs[L1_LATENCY])  # after an atomic has left the SM
+        # After a load or an atomic has left: a fence asks the L2 about them, be they answered or not.
+        self._acknowledged = int(hierarchy.costs[L2_HIT] + hierarchy.costs[L1_LATENCY])
         self.remote, self.wake = int(hierarchy.costs[REMOTE]), int(hierarchy.costs[MBARRIER_WAKE])
         self.started = 0
 
@@ -73,6 +74,8 @@ class MemoryUnit:
             warp.pipe.take(now, int(start), 1)
             reason = _SHORT if shared else _LONG
             value = max(value, (int(done) << SHIFT) + reason)
+            if not shared:
+                warp.stores_done = max(warp.stores_done, int(start) + self._acknowledged)
         warp.deliver(value)
         warp.read(int(start), reason)
 

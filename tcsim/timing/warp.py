@@ -68,8 +68,9 @@ class Warp:
 
     ``awaits``: address and parity of the mbarrier phase that it waits for, ``started``: when the wait went out.
 
-    ``stores_left``, ``stores_done``: when its stores have left the SM, and are acknowledged. ``copies``, ``copy_groups``,
-    ``copies_landed``: when its uncommitted cp.async, each committed group, and all those waited for land.
+    ``stores_left``, ``stores_done``: when its stores have left the SM, and when what a fence waits for is acknowledged: they,
+    and loads. ``copies``, ``copy_groups``, ``copies_landed``: when its uncommitted cp.async, each committed group, and all
+    those waited for land.
     """
 
     __slots__ = (

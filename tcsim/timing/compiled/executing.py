@@ -183,6 +183,8 @@ def _access(c, w, sub, pc, e, pipe, now):
             start, done, shared, at = load_part(c, sm, s, pc, fewest, cached, words, at, now)
             take(c, sub, pipe, now, start, 1)
             value = max(value, (done << SHIFT) + (_SHORT if shared else _LONG))
+            if not shared:
+                warp[W_DONE] = max(warp[W_DONE], start + row(c, COSTS, 0)[L2_HIT] + row(c, COSTS, 0)[L1_LATENCY])
         deliver(c, w, e, value)
     elif unit == STORE:
         for _ in range(e[E_PARTS]):
