@@ -45,6 +45,11 @@ def _elapsed_sum(metrics: Numbers) -> float | None:
     return metrics[parts[0]] * metrics[parts[1]] if all(part in metrics for part in parts) else None
 
 
+def _elapsed_of_schedulers(metrics: Numbers) -> float | None:
+    cycles = _elapsed_sum(metrics)
+    return SUB_PARTITIONS * cycles if cycles is not None else None
+
+
 def _issued_of_peak(metrics: Numbers) -> float | None:
     cycles = _elapsed_sum(metrics)
     issued = metrics.get("smsp__inst_issued.sum")
@@ -73,6 +78,9 @@ _DERIVED: dict[str, Callable[[Numbers], float | None]] = {
     "smsp__issue_inst0.avg.pct_of_peak_sustained_active": _not_issued,
     "sm__cycles_elapsed.avg": _scaled("sm__cycles_elapsed.max", 1),
     "sm__cycles_elapsed.sum": _elapsed_sum,
+    "l1tex__cycles_active.avg": _scaled("sm__cycles_active.avg", 1),  # of eight launches on an H200 both are the same
+    "l1tex__cycles_elapsed.sum": _elapsed_sum,
+    "smsp__cycles_elapsed.sum": _elapsed_of_schedulers,
     "dram__bytes.sum": _sum("dram__bytes_read.sum", "dram__bytes_write.sum"),
     "lts__t_bytes.sum": _scaled("lts__t_sectors.sum", 32),
     "derived__smsp__inst_executed_op_branch_pct": _per("smsp__inst_executed_op_branch.sum", "smsp__inst_executed.sum"),

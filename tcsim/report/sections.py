@@ -158,8 +158,11 @@ SECTIONS = (
         "WorkloadDistribution",
         "GPU and Memory Workload Distribution",
         (
+            Row("Average L1 Active Cycles", "l1tex__cycles_active.avg", "cycle"),
+            Row("Total L1 Elapsed Cycles", "l1tex__cycles_elapsed.sum", "cycle"),
             Row("Average SM Active Cycles", "sm__cycles_active.avg", "cycle"),
             Row("Total SM Elapsed Cycles", "sm__cycles_elapsed.sum", "cycle"),
+            Row("Total SMSP Elapsed Cycles", "smsp__cycles_elapsed.sum", "cycle"),
             Row("Least SM Active Cycles", "sm__cycles_active.min", "cycle"),
             Row("Most SM Active Cycles", "sm__cycles_active.max", "cycle"),
         ),
