@@ -192,7 +192,7 @@ def test_raw_csv_is_wide_with_units_in_its_second_line() -> None:
     assert units[-2:] == ["cycle", "ns"] and values[-2:] == ["1000", "505.05"]
     every = next(csv.reader(io.StringIO(to_raw_csv([made()]))))
     assert set(made().metrics) <= set(every)
-    with pytest.raises(TcsimError, match=r"--metrics sm__cycles_elapsed.min: .*there is gpc__cycles_elapsed.max, l1tex__cycles"):
+    with pytest.raises(TcsimError, match=r"sm__cycles_elapsed.min: .*there is gpc__cycles_elapsed.max, l1tex__cycles"):
         to_raw_csv([made()], ["sm__cycles_elapsed.min"])
 
 
