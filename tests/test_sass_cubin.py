@@ -111,6 +111,27 @@ def test_clusters_are_those_that_the_cubin_asks_for(tmp_path: Path) -> None:
     assert out.get().tolist() == [1, 0, 3, 2]
 
 
+CLUSTERED = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out) .explicitcluster .reqnctapercluster 2, 1, 1
+{
+.reg .b64 l<3>; .reg .b32 r<3>;
+ld.param.u64 l0, [out]; mov.u32 r0, %ctaid.x; mul.wide.u32 l1, r0, 4; add.u64 l0, l0, l1;
+mov.u32 r1, %cluster_nctarank; st.global.u32 [l0], r1; ret;
+}
+"""
+
+
+@needs_tools
+def test_a_cubin_says_how_large_its_clusters_are(tmp_path: Path) -> None:
+    (tmp_path / "clustered.ptx").write_text(CLUSTERED)
+    out = tcsim.zeros(4, np.uint32)
+    tcsim.RawModule(path=cubin(tmp_path / "clustered.ptx", 90, tmp_path)).get_function("k")((4,), (1,), (out,))
+    assert out.get().tolist() == [2, 2, 2, 2]
+
+
 @needs_tools
 def test_the_command_line_takes_cubins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = cubin(TRACES / "kernels" / "vector_add.ptx", 90, tmp_path)
