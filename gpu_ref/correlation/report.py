@@ -66,7 +66,7 @@ def scatter(groups: Mapping[str, Sequence[Timed]], metric: str = CYCLES) -> str:
     values = [value for point in points for value in point[:2]] or [1.0, 10.0]
     low, high = 10 ** math.floor(math.log10(min(values))), 10 ** math.ceil(math.log10(max(values)))
     size, left, top = 420, 70, 20
-    legend = 18 * -(-len(groups) // 3)
+    legend = 18 * -(-len(groups) // 2)
     scale = size / math.log10(high / low)
 
     def at(value: float) -> float:
@@ -97,8 +97,8 @@ def scatter(groups: Mapping[str, Sequence[Timed]], metric: str = CYCLES) -> str:
         colour = _COLOURS[number % len(_COLOURS)]
         out.append(f'<circle cx="{cx}" cy="{cy}" r="3.5" fill="{colour}" opacity="0.8"><title>{title}</title></circle>')
     for number, (group, launches) in enumerate(groups.items()):
-        y = top + size + 58 + 18 * (number // 3)
-        x = left + 155 * (number % 3)
+        y = top + size + 58 + 18 * (number // 2)
+        x = left + 230 * (number % 2)
         out.append(f'<circle cx="{x}" cy="{y - 4}" r="4" fill="{_COLOURS[number % len(_COLOURS)]}"/>')
         out.append(f'<text x="{x + 10}" y="{y}">{group} ({len(launches)})</text>')
     middle = left + size / 2
