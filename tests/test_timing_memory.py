@@ -5,6 +5,9 @@ fences.
 from __future__ import annotations
 
 import itertools
+import json
+from pathlib import Path
+from statistics import median
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from kernels import HEADER
 from timing_support import H200, Timed, apart, changed
 
 import tcsim
+from tcsim.timing.metrics import memory_throughput
 from tcsim.timing.units import cycles_of_ns
 
 CHIP, HZ = H200.chip, H200.clocks.sm_hz
@@ -229,3 +233,25 @@ def test_an_access_of_no_lane_and_a_barrier_behind_accesses_count_as_wavefronts_
     metrics = Timed(body, threads=64).profile.metrics
     stores, loads, ignored, barriers = 2, 2 * 3, 2, 1 + 3
     assert metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"] == stores + loads + ignored + barriers
+
+
+def test_memory_throughput_is_of_the_busiest_unit_without_the_fabric_between_the_l2_halves() -> None:
+    """The rule applied to what Nsight Compute measured of the parts gives what it measured of the whole."""
+    name = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+    errors = {}
+    for path in (Path(__file__).parents[1] / "traces").glob("*/bundle.json"):
+        recorded = {key: cell["value"] for key, cell in json.loads(path.read_text())["metrics"].items() if "value" in cell}
+        if recorded.get(name, 0) < 2:
+            continue
+        sm_cycles = recorded["sm__cycles_elapsed.max"] * recorded["launch__sm_count"]
+        seconds = recorded["gpu__time_duration.sum"] * 1e-9
+        l2_cycles = CHIP.l2.slices * recorded["lts__cycles_elapsed.avg.per_second"] * seconds
+        l1 = recorded["l1tex__throughput.avg.pct_of_peak_sustained_active"] * recorded["sm__cycles_active.sum"] / sm_cycles
+        requests = 100 * recorded["lts__t_requests.sum"] / l2_cycles
+        written = 100 * recorded["l1tex__m_l1tex2xbar_write_bytes.sum"] / 32 / l2_cycles
+        dram = recorded["dram__throughput.avg.pct_of_peak_sustained_elapsed"]
+        errors[path.parent.name] = abs(memory_throughput(l1, requests, written, dram) / recorded[name] - 1)
+    assert len(errors) > 20
+    assert median(errors.values()) < 0.02
+    assert sum(error < 0.1 for error in errors.values()) > 0.85 * len(errors)
+    assert errors["vector_add"] < 0.01 > errors["vector_add_large"]  # whose lts__throughput is 1.7 to 1.8 times as high
