@@ -25,6 +25,8 @@ __all__ = ["main", "opcodes_in"]
 
 _ROOT = Path(__file__).parents[1]
 _TRACES = _ROOT / "traces"
+_WITHOUT_OUTPUTS = ("fresh.tar.xz", "probes.tar.xz", "scoreboard.tar.xz")
+"""Archives of launches that were recorded for their cycles; nobody compared what they wrote."""
 
 
 def opcodes_in(text: str) -> set[str]:
@@ -42,7 +44,7 @@ def _modules() -> Iterator[str]:
     """The PTX whose launches were recorded and are compared byte for byte by the tests."""
     for path in sorted(_TRACES.rglob("*.ptx")):
         yield path.read_text()
-    for path in sorted(_TRACES.glob("*.tar.xz")):
+    for path in sorted(set(_TRACES.glob("*.tar.xz")) - {_TRACES / name for name in _WITHOUT_OUTPUTS}):
         with tarfile.open(path) as archive:
             for member in archive:
                 file = archive.extractfile(member) if member.name.endswith(".ptx") else None
