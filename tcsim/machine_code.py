@@ -38,14 +38,17 @@ class ModuleCode:
             raise TcsimError(f"ptxas made no machine code of kernel {kernel}")
         if compared := compared_functions(self.tree, function):
             raise UnsupportedError(compared, f"machine code of kernel {kernel}")
+        locs, files = locations_of(function), self.tree.files
+        if not locs:  # a cubin has its CUDA lines in the listing
+            locs, files = _listed_locations(self.code)
         program = lower_machine(
             self.code,
             kernel,
             sm=self.sm,
             parameters=_parameters(function, self.code.code[kernel].parameter_offsets),
             directives=_directives(function),
-            locs=locations_of(function),
-            files=self.tree.files,
+            locs=locs,
+            files=files,
             functions=function_addresses(self.tree),
         )
         self._check_symbols(program)
@@ -84,6 +87,14 @@ def _directives(function: ast.Function) -> dict[str, tuple[int, ...]]:
     for directive in function.directives:
         found[directive.name] = tuple(int(a, 0) for a in directive.arguments if a.strip().lstrip("-").isdigit())
     return found
+
+
+def _listed_locations(code: MachineCode) -> tuple[dict[int, ast.Location], dict[int, str]]:
+    """CUDA position by PTX line, and the files by number, as the listing of a cubin has them."""
+    lines = {ptx: place for section in code.code.values() for ptx, place in section.cuda_lines.items()}
+    numbers = {file: number for number, file in enumerate(dict.fromkeys(file for file, _ in lines.values()), 1)}
+    locs = {ptx: ast.Location(numbers[file], line, 0) for ptx, (file, line) in lines.items()}
+    return locs, {number: file for file, number in numbers.items()}
 
 
 def locations_of(function: ast.Function) -> dict[int, ast.Location]:

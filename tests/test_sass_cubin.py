@@ -22,10 +22,10 @@ TRACES = Path(__file__).parents[1] / "traces"
 needs_tools = pytest.mark.skipif(not (find_ptxas() and find_nvdisasm()), reason="ptxas and nvdisasm are not installed")
 
 
-def cubin(ptx: Path, sm: int, folder: Path) -> Path:
+def cubin(ptx: Path, sm: int, folder: Path, *options: str) -> Path:
     """The file that ptxas makes of a module."""
     out = folder / f"{ptx.stem}.sm_{sm}.cubin"
-    subprocess.run([str(find_ptxas()), f"-arch=sm_{sm}", str(ptx), "-o", str(out)], check=True)
+    subprocess.run([str(find_ptxas()), f"-arch=sm_{sm}", *options, str(ptx), "-o", str(out)], check=True)
     return out
 
 
@@ -49,6 +49,19 @@ def test_a_cubin_runs_as_it_is(tmp_path: Path) -> None:
     outputs = {a.name: v.get() for a, v in zip(bundle.arguments, values, strict=True) if a.is_output}
     assert all(comparison.equal for comparison in bundle.compare(outputs))
     assert kernel.instructions == bundle.metrics["smsp__inst_executed.sum"].value
+
+
+@needs_tools
+def test_a_cubin_with_line_information_has_the_cuda_lines_of_its_ptx(tmp_path: Path) -> None:
+    bundle = load_bundle(TRACES / "histogram_u8")
+    own = tcsim.RawModule(path=bundle.ptx_path)
+    read = tcsim.RawModule(path=cubin(bundle.ptx_path, 90, tmp_path, "-lineinfo"))
+    wanted, found = (module.program("histogram_u8", 90) for module in (own, read))
+    placed = [(int(n), loc) for n, loc in zip(wanted.lines, wanted.locs, strict=True) if loc]
+    by_line = {n: (wanted.files[loc.file], loc.line) for n, loc in placed}
+    listed = [(int(n), loc) for n, loc in zip(found.lines, found.locs, strict=True) if loc and int(n) in by_line]
+    assert len({loc.line for _, loc in listed}) > 5
+    assert all((found.files[loc.file], loc.line) == by_line[number] for number, loc in listed)
 
 
 @needs_tools

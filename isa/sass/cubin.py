@@ -56,7 +56,7 @@ def listing_of(data: bytes, sm: int, where: str) -> Listing:
     cubin = data if data[:4] == _ELF else _choose(_members(data, where), sm, where)
     folder = cache_folder() / "listings"
     folder.mkdir(exist_ok=True)
-    kept = folder / f"{hashlib.sha256(cubin).hexdigest()[:24]}.cubin.sass"
+    kept = folder / f"{hashlib.sha256(cubin).hexdigest()[:24]}.lines.sass"
     if not kept.exists():
         draft = kept.with_suffix(f".{os.getpid()}.tmp")
         draft.write_text(_disassemble(cubin, where))
@@ -69,7 +69,7 @@ def _disassemble(cubin: bytes, where: str) -> str:
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "module.cubin"
         file.write_bytes(cubin)
-        answer = run_tool([str(nvdisasm), "-gp", "-hex", str(file)])
+        answer = run_tool([str(nvdisasm), "-g", "-gp", "-hex", str(file)])
     if answer.returncode != 0:
         raise AssemblerError(f"nvdisasm refuses {where}: {answer.stderr.strip().replace(str(file), where)[:2000]}")
     version = re.search(rb"Cuda compilation tools, release [\d.]+, V([\d.]+)", cubin)

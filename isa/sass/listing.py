@@ -1,4 +1,4 @@
-"""Machine code as nvdisasm lists it (``nvdisasm -gp -hex``), read into typed instructions.
+"""Machine code as nvdisasm lists it (``nvdisasm -gp -hex``, and ``-g``), read into typed instructions.
 
 A listing holds everything that running a kernel needs: its instructions with their encoding, the PTX line of each, what its
 sections say of registers, memory and parameters, and the contents of the constant banks. Nothing is skipped: a line of a code
@@ -65,7 +65,8 @@ class CodeSection:
     ``registers``: per thread; ``static_shared``: bytes, the system's reserved ones included; ``stack``: bytes of local memory;
     ``recurses``: it takes more, how much is not known;
     ``parameter_base``, ``parameter_size``: where parameters are in constant bank 0, in bytes; ``parameter_offsets``: of each,
-    by its number, from the first byte of all (alignment counts from the start of the bank).
+    by its number, from the first byte of all (alignment counts from the start of the bank). ``cuda_lines``: file and line of
+    the CUDA source by PTX line, where the listing has them (``nvdisasm -g``).
     """
 
     name: str
@@ -79,6 +80,7 @@ class CodeSection:
     parameter_base: int = 0
     parameter_size: int = 0
     parameter_offsets: dict[int, int] = field(default_factory=dict)
+    cuda_lines: dict[int, tuple[str, int]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -103,6 +105,7 @@ class MachineCode:
 _INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;?\s*/\* 0x([0-9a-f]{16}) \*/$")
 _SECOND_WORD = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/$")
 _SOURCE = re.compile(r'\s*//## File "\.nv_debug_ptx_txt[^"]*", line (\d+)')
+_CUDA_SOURCE = re.compile(r'\s*//## File "([^"]+)", line (\d+)')
 _LABEL = re.compile(r"([\w$.]+):$")
 _GUARD = re.compile(r"@(!?)(U?P)(\d|T)\s+")
 _SIZE = re.compile(r"\s*\.size\s+[\w$.]+,\(([\w$.]+) - ")
@@ -131,6 +134,7 @@ def read_listing(text: str) -> MachineCode:
 def _read_code(section: Section) -> CodeSection:
     code = CodeSection(section.name[6:])
     ptx_line = 0
+    cuda: tuple[str, int] | None = None
     ends = set[str]()
     pending: tuple[str, str, str] | None = None
     for line in section.lines:
@@ -142,10 +146,14 @@ def _read_code(section: Section) -> CodeSection:
             pending = None
         elif match := _INSTRUCTION.match(line):
             pending = match[1], match[2], match[3]
+            if cuda is not None and ptx_line:
+                code.cuda_lines.setdefault(ptx_line, cuda)
             if int(match[1], 16) != (expected := INSTRUCTION_BYTES * len(code.instructions)):
                 raise ListingError(f"{code.name}: the instruction at {expected:#x} is missing; at {match[1]} is {match[2]}")
         elif match := _SOURCE.match(line):
             ptx_line = int(match[1])
+        elif match := _CUDA_SOURCE.match(line):
+            cuda = match[1], int(match[2])
         elif match := _LABEL.match(line):
             code.labels[match[1]] = len(code.instructions) * INSTRUCTION_BYTES
         elif line.strip().startswith(".other") and "STO_CUDA_ENTRY" in line:

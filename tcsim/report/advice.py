@@ -62,8 +62,13 @@ class _Profile:
     def hottest(self, key: Callable[[InstructionProfile], int]) -> str:
         """Where the instruction with the largest ``key`` is."""
         worst = max(self.profile.instructions, key=key)
-        cuda = f"{worst.file.rsplit('/', 1)[-1]}:{worst.line}  " if worst.file else ""
-        return f"{worst.opcode} at {cuda}ptx:{worst.ptx_line}"
+        return _place(worst)
+
+
+def _place(row: InstructionProfile) -> str:
+    """An instruction and where it is, in CUDA (if known) and PTX."""
+    cuda = f"{row.file.rsplit('/', 1)[-1]}:{row.line}  " if row.file else ""
+    return f"{row.opcode} at {cuda}ptx:{row.ptx_line}"
 
 
 def _bottleneck(p: _Profile) -> Iterator[Advice]:
@@ -246,7 +251,7 @@ def _sectors(p: _Profile) -> Iterator[Advice]:
         extra = max(0, i.sectors - ideal)
         wasted += extra
         if extra > worst[1]:
-            worst = (f"{i.opcode} at ptx:{i.ptx_line}", extra)
+            worst = (_place(i), extra)
     if total and wasted > 0.2 * total:
         memory = p.stall_share("long_scoreboard", "lg_throttle", "drain")
         yield Advice(
