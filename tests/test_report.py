@@ -118,7 +118,7 @@ def test_rules() -> None:
     grid = said["LaunchConfiguration"]
     assert grid.speedup == pytest.approx(50.0) and "2 CTAs leave 2 of 4 SMs" in grid.text
     sectors = said["UncoalescedGlobalAccess"]  # 2048 lanes x 4 bytes are 256 sectors; 2048 were moved
-    assert "1,792 of 2,048 sectors" in sectors.text and "ld.global.f32 at ptx:10" in sectors.text
+    assert "1,792 of 2,048 sectors" in sectors.text and "ld.global.f32 at k.cu:3  ptx:10" in sectors.text
     conflicts = said["SharedMemoryConflicts"]
     assert "75 of 100 wavefronts" in conflicts.text and conflicts.speedup == pytest.approx(80 * 0.3)
     assert said["CPIStall"].speedup == pytest.approx(80 * 0.5)
