@@ -294,7 +294,10 @@ def _bank_conflicts(p: _Profile) -> Iterator[Advice]:
         place = p.hottest(lambda i: i.wavefronts)
         remedy = "'tcsim banks' shows the pattern and searches for a swizzle or padding without them"
         if place.startswith(("ATOMS", "atom.shared", "red.shared")):
-            remedy = "Lanes update the same words: give each warp its own copy, or add up in registers first"
+            remedy = (
+                "Lanes update the same word, or words of one bank: give each warp its own copy, place copies so that lanes "
+                "meet in different banks, or add up in registers first"
+            )
         yield Advice(
             "SharedMemoryConflicts",
             "MemoryWorkloadAnalysis",
