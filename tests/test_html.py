@@ -29,7 +29,7 @@ from tcsim.report.html import profile_html, summary_html
 from tcsim.report.png import to_png
 from tcsim.report.roofline import roofline, roofline_chart
 from tcsim.report.source_view import source_lines, source_text, to_source_csv, to_source_json
-from tcsim.report.widths import access_bytes, ideal_wavefronts, space_of
+from tcsim.report.widths import access_bytes, ideal_sectors, ideal_wavefronts, space_of
 from tcsim.report.work import has_matrices, operations, peak, work
 from tcsim.timeline import Timeline, Track
 from tests.test_report import made
@@ -73,6 +73,12 @@ def page(observed: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 )  # fmt: skip
 def test_widths(opcode: str, space: str, width: int) -> None:
     assert (space_of(opcode), access_bytes(opcode)) == (space, width)
+
+
+def test_an_access_by_one_lane_takes_a_sector_each_time() -> None:
+    assert ideal_sectors("ld.global.f32", 10, 320) == 40 and ideal_sectors("ld.global.u8", 10, 320) == 10
+    assert ideal_sectors("ATOMG.E.ADD.STRONG.GPU", 10, 10) == 10 and ideal_sectors("STG.E", 10, 3) == 3
+    assert ideal_sectors("FADD", 10, 320) == 0
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tcsim.profile import InstructionProfile, LaunchProfile
 from tcsim.report.derived import with_derived
 from tcsim.report.stall_advice import MBARRIER_ADVICE, STALL_ADVICE
-from tcsim.report.widths import access_bytes, space_of
+from tcsim.report.widths import ideal_sectors, space_of
 from tcsim.report.work import has_matrices
 
 __all__ = ["Advice", "advise"]
@@ -243,10 +243,9 @@ def _sectors(p: _Profile) -> Iterator[Advice]:
     wasted = total = 0
     worst = ("", 0)
     for i in p.profile.instructions:
-        width = access_bytes(i.opcode)
-        if not width or not i.sectors or space_of(i.opcode) != "global":
+        ideal = ideal_sectors(i.opcode, i.executed, i.threads)
+        if not ideal or not i.sectors or space_of(i.opcode) != "global":
             continue
-        ideal = -(-i.threads * width // 32)
         total += i.sectors
         extra = max(0, i.sectors - ideal)
         wasted += extra

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from tcsim.profile import InstructionProfile, LaunchProfile
-from tcsim.report.widths import access_bytes, ideal_wavefronts, space_of
+from tcsim.report.widths import ideal_sectors, ideal_wavefronts, space_of
 
 __all__ = ["Line", "View", "reasons_text", "source_lines", "source_text", "to_source_csv", "to_source_json"]
 
@@ -69,7 +69,7 @@ class Line:
         self.sectors += i.sectors
         self.wavefronts += i.wavefronts
         if i.sectors and space_of(i.opcode):
-            self.ideal_sectors += min(i.sectors, -(-i.threads * access_bytes(i.opcode) // 32))
+            self.ideal_sectors += min(i.sectors, ideal_sectors(i.opcode, i.executed, i.threads))
         if i.wavefronts:
             self.ideal_wavefronts += min(i.wavefronts, ideal_wavefronts(i.opcode, i.executed, i.threads))
 

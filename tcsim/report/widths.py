@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["access_bytes", "ideal_wavefronts", "space_of"]
+__all__ = ["access_bytes", "ideal_sectors", "ideal_wavefronts", "space_of"]
 
 _SASS_WIDTHS = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "256": 32}
 _SASS_SPACES = {
@@ -35,6 +35,13 @@ def access_bytes(opcode: str) -> int:
     if words[0] in _SASS_SPACES and words[0] not in ("LDSM", "STSM"):
         return next((_SASS_WIDTHS[w] for w in words[1:] if w in _SASS_WIDTHS), 4)
     return 0
+
+
+def ideal_sectors(opcode: str, executed: int, threads: int) -> int:
+    """The sectors of 32 bytes that an access takes if neighbouring lanes have neighbouring bytes: at least one each of the
+    ``executed`` times that a warp runs it, as by a single lane. ``threads``: lanes in all. 0 for what accesses no memory."""
+    width = access_bytes(opcode)
+    return max(-(-threads * width // 32), min(executed, threads)) if width else 0
 
 
 def ideal_wavefronts(opcode: str, executed: int, threads: int) -> int:
