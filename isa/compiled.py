@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from isa.cachefolder import cache_folder, sources_hash
 
-__all__ = ["call", "compiled", "compiled_for_address", "inlined"]
+__all__ = ["allocating", "call", "compiled", "compiled_for_address", "inlined"]
 
 _config: Any = numba.config
 
@@ -62,11 +62,17 @@ def compiled_for_address(signature: str, function: Callable[..., Any]) -> Any:
         return numba.cfunc(signature, cache=True)(function)
 
 
-compiled: Callable[[Callable[..., Any]], Any] = _kept()
-"""Compile with numba on first call and keep the result on disk. Division follows Python's rules."""
+compiled: Callable[[Callable[..., Any]], Any] = _kept(_nrt=False)
+"""Compile with numba on first call and keep the result on disk. Division follows Python's rules.
 
-inlined: Callable[[Callable[..., Any]], Any] = _kept(forceinline=True)
-"""The same, always inlined by LLVM: for the small pieces of hot loops."""
+Without numba's reference counting: arrays are borrowed from the caller, and none can be made (numba says so when it compiles).
+Counting took a tenth of the time of running small CTAs: two locked additions for each row of an array that is looked at."""
+
+allocating: Callable[[Callable[..., Any]], Any] = _kept()
+"""The same for functions that make arrays."""
+
+inlined: Callable[[Callable[..., Any]], Any] = _kept(_nrt=False, forceinline=True)
+"""As ``compiled``, always inlined by LLVM: for the small pieces of hot loops."""
 
 
 @intrinsic

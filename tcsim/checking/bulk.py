@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from isa.compiled import compiled
+from isa.compiled import allocating, compiled
 from isa.kernels.planes import as_i32, as_i64, as_u32, load_i64
 from isa.machine import GENERIC, SHARED_BITS, WARP, WINDOW_BITS, locate
 from isa.tma.geometry import ADDRESS, BOX, DIM, IM2COL, INTERLEAVE, RANK, SIZE, STEP, STRIDE, WORDS, read_map
@@ -137,7 +137,7 @@ def _read_tensor(row, operands, base, lane, g, ctx):
     return host != 0 and read_map(host, g) and g[RANK] == row[_DIMENSIONS]
 
 
-@compiled
+@allocating
 def _box(t, row, meta, operands, w, lane, base, g, stores):
     """The rows of a box in device memory that are inside the tensor."""
     if g[IM2COL] or g[INTERLEAVE]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from isa.compiled import compiled
+from isa.compiled import allocating, compiled
 from isa.kernels.planes import as_i64, as_u32
 from tcsim.checking.layout import (
     F_ADDRESS,
@@ -90,7 +90,7 @@ def ordered(t: Any, stamp: Any, agent: Any, lanes: Any, w: Any, lane: Any) -> An
     return not unknown
 
 
-@compiled
+@allocating
 def learn_warp(t: Any, w: Any, lanes: Any, live: Any) -> None:
     """``lanes`` of a warp have synchronised: each knows what all of them did and knew."""
     stamp = advance(t)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from isa.compiled import compiled, inlined
+from isa.compiled import allocating, inlined
 from isa.tensor.fused import NAN_F16, NAN_F32
 from isa.tensor.panels import PANEL, PanelNumbers, decode_panel, panel_step
 from isa.tensor.plans import float_numbers, panel_numbers
@@ -36,7 +36,7 @@ def _add_rounded(total, addend, half):
     return bitcast(select(is_nan(result), NAN_F32, bitcast(result, np.uint32)), np.float32)
 
 
-@compiled
+@allocating
 def _chain(accumulators, a_words, b_words, p):
     """``accumulators`` (float32 [panel, row, 32]) += A (uint32 [step, row, product]) times B ([panel, step, product, 32])."""
     panels, steps, rows, panel_p = b_words.shape[0], b_words.shape[1], a_words.shape[1], p.panel
