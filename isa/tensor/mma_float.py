@@ -11,6 +11,7 @@ import numpy as np
 from isa.arith.stack import stack_array
 from isa.compiled import compiled, inlined
 from isa.tensor.fused import MAX_A, MAX_B, MAX_TILE, NAN_F16, NAN_F32, Span, StepNumbers, fused_step
+from isa.tensor.in_range import decode_values, in_range_step
 from isa.tensor.operands import (
     FormatNumbers,
     Operands,
@@ -24,7 +25,9 @@ from isa.tensor.operands import (
 )
 from isa.tensor.simd import bitcast, from_f16_bits, is_nan, load8, select, splat, store8, to_f16_bits
 
-__all__ = ["FloatNumbers", "accumulate", "load_accumulator", "mma_float", "store_accumulator"]
+__all__ = [
+    "FloatNumbers", "accumulate", "accumulate_any", "accumulate_in_range", "load_accumulator", "mma_float", "store_accumulator",
+]  # fmt: skip
 
 
 class FloatNumbers(NamedTuple):
@@ -96,6 +99,14 @@ def store_accumulator(d: Any, tile: Any, p: FloatNumbers) -> None:
         store_tile_32(d, tile, p.m)
 
 
+@inlined
+def _span(step, words, p):
+    """The elements of one of the steps."""
+    if p.halves:
+        return Span(2 * step, 2 * step + 2, 0, words)
+    return Span(0, p.per_word, step * p.step_words, (step + 1) * p.step_words)
+
+
 @compiled
 def accumulate(tile: Any, x: Operands, p: FloatNumbers) -> None:
     """``tile`` (``x.m`` rows) += the products of ``x``, in the steps of ``p``."""
@@ -105,15 +116,46 @@ def accumulate(tile: Any, x: Operands, p: FloatNumbers) -> None:
             store8(addend, i, load8(tile, i))
             store8(tile, i, splat(0, np.uint32))
     for step in range(2 if p.halves else x.words // p.step_words):
-        if p.halves:
-            span = Span(2 * step, 2 * step + 2, 0, x.words)
-        else:
-            span = Span(0, p.per_word, step * p.step_words, (step + 1) * p.step_words)
-        fused_step(out, tile, x, span, p.step)
+        fused_step(out, tile, x, _span(step, x.words, p), p.step)
         for i in range(0, x.m * 8, 8):
             store8(tile, i, load8(out, i))
     if p.halves:
         _add_rounded(tile, addend, x.m, p.step.half)
+
+
+@compiled
+def accumulate_in_range(tile: Any, a_rows: Any, b_rows: Any, p: FloatNumbers) -> Any:
+    """:func:`accumulate` for operands undecoded. Returns False, with nothing done, if that takes :func:`accumulate_any`."""
+    a_value, a_exponent = stack_array(MAX_A, np.float32), stack_array(MAX_A, np.int32)
+    b_value, b_exponent = stack_array(MAX_B, np.float32), stack_array(MAX_B, np.int32)
+    sums = stack_array(MAX_TILE, np.uint32)
+    words = 4 * p.b_registers
+    decode_values(a_value, a_exponent, a_rows, p.m * words, p.per_word, p.a)
+    decode_values(b_value, b_exponent, b_rows, 8 * words, p.per_word, p.b)
+    for i in range(0, p.m * 8, 8):
+        store8(sums, i, splat(0, np.uint32) if p.halves else load8(tile, i))
+    for step in range(2 if p.halves else words // p.step_words):
+        if in_range_step(sums, p.m, words, a_value, a_exponent, b_value, b_exponent, _span(step, words, p), p.step):
+            return False
+    if p.halves:
+        _add_rounded(sums, tile, p.m, p.step.half)
+    for i in range(0, p.m * 8, 8):
+        store8(tile, i, load8(sums, i))
+    return True
+
+
+@compiled
+def accumulate_any(tile: Any, a_rows: Any, b_rows: Any, p: FloatNumbers) -> None:
+    """:func:`accumulate` for operands undecoded, whatever they are."""
+    a_significand, a_exponent = stack_array(MAX_A, np.float32), stack_array(MAX_A, np.int32)
+    b_significand, b_exponent = stack_array(MAX_B, np.float32), stack_array(MAX_B, np.int32)
+    m, words = p.m, 4 * p.b_registers
+    scale = np.float32(2.0 ** (p.step.fraction_bits - p.a.fraction_bits - p.b.fraction_bits))
+    special = decode_words(a_significand, a_exponent, a_rows, m * words, p.per_word, p.a, scale)
+    if decode_words(b_significand, b_exponent, b_rows, 8 * words, p.per_word, p.b, np.float32(1)):
+        special = True
+    x = Operands(m, words, p.per_word, a_rows, b_rows, a_significand, a_exponent, b_significand, b_exponent, p.a, p.b, special)
+    accumulate(tile, x, p)
 
 
 @compiled
@@ -123,20 +165,11 @@ def mma_float(d: Any, a: Any, b: Any, c: Any, p: FloatNumbers) -> None:
     Shapes: A ``m / 8 * b_registers`` registers, B ``b_registers``, C and D ``m / 4``, or ``m / 8`` where they are
     16-bit.
     """
-    a_significand, a_exponent = stack_array(MAX_A, np.float32), stack_array(MAX_A, np.int32)
-    b_significand, b_exponent = stack_array(MAX_B, np.float32), stack_array(MAX_B, np.int32)
     a_rows, b_rows = stack_array(MAX_A, np.uint32), stack_array(MAX_B, np.uint32)
     tile = stack_array(MAX_TILE, np.uint32)
-    m, words = p.m, 4 * p.b_registers
-    order_a(a_rows, a, m, p.b_registers)
+    order_a(a_rows, a, p.m, p.b_registers)
     order_b(b_rows, b, p.b_registers)
-    scale = np.float32(2.0 ** (p.step.fraction_bits - p.a.fraction_bits - p.b.fraction_bits))
-    special = decode_words(a_significand, a_exponent, a_rows, m * words, p.per_word, p.a, scale)
-    if decode_words(b_significand, b_exponent, b_rows, 8 * words, p.per_word, p.b, np.float32(1)):
-        special = True
     load_accumulator(tile, c, p)
-    x = Operands(
-        m, words, p.per_word, a_rows, b_rows, a_significand, a_exponent, b_significand, b_exponent, p.a, p.b, special
-    )
-    accumulate(tile, x, p)
+    if not accumulate_in_range(tile, a_rows, b_rows, p):
+        accumulate_any(tile, a_rows, b_rows, p)
     store_accumulator(d, tile, p)
