@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from gpu_ref.__main__ import main
-from gpu_ref.correlation.archives import opened, pack, read, recorded, suite_launches, write
+from gpu_ref.correlation.archives import opened, pack, read, recorded, suite_launches, values, write
 from gpu_ref.correlation.measure import measure
 from gpu_ref.metrics import REPEATED
 from isa.errors import TcsimError
+from tcsim.bundle.tensor_maps import MapOf
 
 FAKE = Path(__file__).parent / "fake_gpu"
 ROOT = FAKE.parents[1]
@@ -88,22 +89,31 @@ def test_what_was_counted_several_times_is_compared_by_its_median() -> None:
     assert recorded({}) == {}
 
 
+def test_arguments_may_be_maps_of_tensors(tmp_path: Path) -> None:
+    suite = tmp_path / "suite.toml"
+    suite.write_text(TABLE.format(name="a", entry="double").replace("\nx = ", '\nmap = "tensor_map(x,box=4)"\nx = '))
+    described = values(suite_launches(suite)["a"])[0]
+    assert isinstance(described, MapOf) and described.position == 1 and described.tensor.dims == described.tensor.box == (4,)
+
+
 def test_the_same_contents_pack_to_the_same_bytes(archive: Path, tmp_path: Path) -> None:
     pack(tmp_path / "in", tmp_path / "again.tar.xz")
     assert (tmp_path / "again.tar.xz").read_bytes() == archive.read_bytes()
 
 
-def test_the_fresh_archive_holds_the_suite_and_sources_of_the_repository() -> None:
+@pytest.mark.parametrize("name", ["fresh"])
+def test_an_archive_holds_the_suite_and_sources_of_the_repository(name: str) -> None:
     cycles = ROOT / "traces" / "cycles"
-    with opened(ROOT / "traces" / "fresh.tar.xz") as folder:
+    with opened(ROOT / "traces" / f"{name}.tar.xz") as folder:
         provenance, launches = read(folder)
-        suite = suite_launches(cycles / "fresh.toml")
+        suite = suite_launches(cycles / f"{name}.toml")
         assert {name: {key: launches[name][key] for key in each} for name, each in suite.items()} == suite
+        wanted = {launch["ptx"] for launch in suite.values()}
         sources = {path.name for path in (folder / "source").iterdir()}
-        assert sources == {"fresh.toml", *(path.name for path in cycles.glob("*.cu")), "triton_cycles.py"}
-        for name in sources:
-            assert (folder / "source" / name).read_text() == (cycles / name).read_text(), name
-        assert {launch["ptx"] for launch in launches.values()} == {path.name for path in (folder / "ptx").iterdir()}
+        assert sources >= {f"{name}.toml", *(each.replace(".ptx", ".cu") for each in wanted if each.count(".") == 1)}
+        for source in sources:
+            assert (folder / "source" / source).read_text() == (cycles / source).read_text(), source
+        assert wanted == {path.name for path in (folder / "ptx").iterdir()}
     assert len(launches) >= 100 and provenance["gpu"] == "NVIDIA H200"
     assert all(len(launch["repeats"]["sm__cycles_elapsed.max"]) >= 3 for launch in launches.values())
     assert all(launch["metrics"].get("smsp__inst_executed.sum") for launch in launches.values())

@@ -16,9 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tcsim.bundle import load_suite
+import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["Launch", "opened", "pack", "read", "recorded", "suite_launches", "write"]
+from tcsim.bundle import Bundle, load_suite, parse_argument
+from tcsim.bundle.tensor_maps import MapOf
+
+__all__ = ["Launch", "opened", "pack", "read", "recorded", "suite_launches", "values", "write"]
 
 Launch = dict[str, Any]
 
@@ -73,6 +77,14 @@ def suite_launches(suite: Path) -> dict[str, Launch]:
         }
         for bundle in load_suite(suite)
     }
+
+
+def values(launch: Launch) -> list[NDArray[Any] | np.generic | MapOf]:
+    """The arguments of a launch in order, as :meth:`.Bundle.values` gives them. Raises :class:`.ArgumentError`."""
+    specifications = enumerate(launch["arguments"], 1)
+    arguments = tuple(parse_argument(text, position, name=name) for position, (name, text) in specifications)
+    grid, block = tuple(launch["grid"]), tuple(launch["block"])
+    return Bundle(launch["entry"], launch["ptx"], launch["entry"], grid, block, arguments).values()
 
 
 def recorded(launch: Launch) -> dict[str, float]:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 import tcsim
-from gpu_ref.correlation.archives import Launch, opened, read, recorded
+from gpu_ref.correlation.archives import Launch, opened, read, recorded, values
 from isa.errors import TcsimError
 from tcsim.arch import Timing, find_timing
-from tcsim.bundle import load_bundle, parse_argument
+from tcsim.bundle import load_bundle
 from tcsim.cli.launches import LaunchOptions, prepare
 from tcsim.memory import DeviceMemory
 
@@ -141,6 +142,5 @@ def _runner(folder: Path, launch: Launch) -> Callable[[], object]:
     module = tcsim.RawModule(path=folder / "ptx" / launch["ptx"], fmad=launch.get("fmad", True))
     function = module.get_function(launch["entry"])
     shared = function.max_dynamic_shared_size_bytes = launch.get("shared_mem", 0)
-    specs = [parse_argument(text, position) for position, (_, text) in enumerate(launch["arguments"], 1)]
-    values = [spec.scalar() if spec.is_scalar else tcsim.asarray(spec.array()) for spec in specs]
-    return lambda: function(tuple(launch["grid"]), tuple(launch["block"]), values, shared_mem=shared)
+    arguments = [tcsim.asarray(each) if isinstance(each, np.ndarray) else each for each in values(launch)]
+    return lambda: function(tuple(launch["grid"]), tuple(launch["block"]), arguments, shared_mem=shared)

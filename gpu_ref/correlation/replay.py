@@ -10,10 +10,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpu_ref.correlation.archives import Launch, read
+from gpu_ref.correlation.archives import Launch, read, values
 from gpu_ref.device import require_cupy
 from gpu_ref.launching import KernelHandle, load_kernel
-from tcsim.bundle import parse_argument
 
 __all__ = ["image", "replay"]
 
@@ -36,10 +35,9 @@ def replay(folder: Path, repeats: int, names: Sequence[str]) -> None:
             handle = KernelHandle(cupy.RawModule(path=str(kept)).get_function(launch["entry"]), "ptxas")
         else:
             handle = load_kernel(folder / "ptx" / launch["ptx"], launch["entry"], fmad=launch.get("fmad", True))
-        arguments = [parse_argument(text, position) for position, (_, text) in enumerate(launch["arguments"], 1)]
-        values = [each.scalar() if each.is_scalar else each.array() for each in arguments]
+        arguments = values(launch)
         for _ in range(repeats):
-            uploaded = handle.upload(values)
+            uploaded = handle.upload(arguments)
             runtime.deviceSynchronize()
             runtime.profilerStart()
             handle.run(tuple(launch["grid"]), tuple(launch["block"]), uploaded, launch.get("shared_mem", 0))

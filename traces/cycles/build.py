@@ -1,8 +1,8 @@
 """Make the PTX of a suite here and pack it, with nothing recorded yet: ``python traces/cycles/build.py SUITE FOLDER``.
 
-``SUITE.toml`` names PTX files. ``NAME.ptx`` comes from ``NAME.cu`` by nvcc (13.0 made the files that were recorded) for sm_80,
-``hopper.cu`` for sm_90a, a Triton file from the script that defines a kernel of its name (``triton_*.py``). The archive
-``FOLDER/SUITE.tar.xz`` is what ``python -m gpu_ref correlate --measure`` records.
+``SUITE.toml`` names PTX files. ``NAME.ptx`` comes from ``NAME.cu`` by nvcc (13.0 made the files that were recorded) for the
+target that :data:`TARGETS` names, a Triton file from the script that defines a kernel of its name (``triton_*.py``). The
+archive ``FOLDER/SUITE.tar.xz`` is what ``python -m gpu_ref correlate --measure`` records.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from pathlib import Path
 from gpu_ref.correlation.archives import pack, suite_launches, write
 
 HERE = Path(__file__).parent
+
+TARGETS = {"hopper": "sm_90a", "held_hopper": "sm_90a", "held": "sm_90", "": "sm_80"}
+"""By the name of a source file, or what it begins with."""
 
 
 def build(suite: str, out: Path) -> Path:
@@ -36,7 +39,7 @@ def build(suite: str, out: Path) -> Path:
             path, source = folder / "ptx" / name, HERE / f"{Path(name).stem}.cu"
             if source.exists():
                 shutil.copy(source, folder / "source")
-                target = "sm_90a" if source.stem == "hopper" else "sm_80"
+                target = next(target for start, target in TARGETS.items() if source.stem.startswith(start))
                 command = ["nvcc", "-ptx", f"-arch={target}", "-lineinfo", source.name, "-o", str(path)]
                 subprocess.run(command, cwd=HERE, check=True)
                 path.write_text(re.sub(r'(\.file\s+\d+\s+")[^"]*/', r"\1", path.read_text()))
