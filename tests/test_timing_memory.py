@@ -120,6 +120,7 @@ def test_sectors_and_requests_are_counted_as_hardware_does() -> None:
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 4
     assert metrics["lts__t_sectors_op_read.sum"] >= 8
     assert metrics["dram__bytes_read.sum"] == 256 + CHIP.launch.dram_bytes
+    assert metrics["lts__d_sectors_fill_device.sum"] == 8 + CHIP.launch.dram_bytes // 32
     assert metrics["smsp__inst_executed_op_global_ld.sum"] == metrics["smsp__inst_executed_op_global_st.sum"] == 1
 
 

@@ -105,8 +105,9 @@ class LaunchCosts(Struct, frozen=True, forbid_unknown_fields=True):
     whole chip; an SM takes one every ``sm_interval`` cycles and one more for each warp, and at least ``warp_interval`` for each
     warp. ``retire_interval``: cycles from one CTA's end to the next, for the whole chip, before what it held is given to
     another. ``cta``: cycles from a CTA's dispatch until its warps fetch; ``exit``: from a warp's last exit until it is gone.
-    ``dram_bytes``, ``l2_sectors``, of which ``l2_read_sectors`` are read and ``fabric_sectors`` go from one half of the L2 to
-    the other: what a launch moves besides its code and what its threads access.
+    ``dram_bytes``, ``l2_requests``, ``l2_sectors``, of which ``l2_read_sectors`` are read and ``fabric_sectors`` go from one
+    half of the L2 to the other: what a launch moves besides its code and what its threads access. ``code_readers``: how
+    often the whole code is read from the L2, whatever the number of CTAs.
     """
 
     overhead_ns: float
@@ -117,9 +118,11 @@ class LaunchCosts(Struct, frozen=True, forbid_unknown_fields=True):
     cta: int
     exit: int
     dram_bytes: int
+    l2_requests: int
     l2_sectors: int
     l2_read_sectors: int
     fabric_sectors: int
+    code_readers: int
     source: str
 
 
