@@ -101,7 +101,7 @@ def test_the_same_contents_pack_to_the_same_bytes(archive: Path, tmp_path: Path)
     assert (tmp_path / "again.tar.xz").read_bytes() == archive.read_bytes()
 
 
-@pytest.mark.parametrize("name", ["fresh"])
+@pytest.mark.parametrize("name", ["fresh", "held_out"])
 def test_an_archive_holds_the_suite_and_sources_of_the_repository(name: str) -> None:
     cycles = ROOT / "traces" / "cycles"
     with opened(ROOT / "traces" / f"{name}.tar.xz") as folder:

@@ -28,7 +28,7 @@ from tcsim.report.png import to_png
 __all__ = ["add_arguments", "run"]
 
 LOOKED_AT, HELD_OUT = "looked at", "held out"
-SUITES = ("traces/scoreboard.tar.xz", "traces/fresh.tar.xz")
+SUITES = ("traces/scoreboard.tar.xz", "traces/fresh.tar.xz", "traces/held_out.tar.xz")
 """Archives that are measured unless others are named."""
 
 
