@@ -88,8 +88,8 @@ def _unfold(number: int, extents: Dim3) -> Dim3:
 class CtaSlot:
     """Registers, shared, local and parameter memory for one CTA at a time.
 
-    ``number``: the CTA that occupies it; ``rank``: its place in its cluster, always the same. :meth:`start` puts a CTA in,
-    :meth:`run` runs it.
+    ``number``: the CTA that occupies it; ``rank``: its place in its cluster, always the same; ``sm``: where the next CTA runs.
+    :meth:`start` puts a CTA in, :meth:`run` runs it.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class CtaSlot:
         self.local = np.zeros(max(1, program.local_size * geometry.warps * 32), np.uint8)
         self.parameters = parameters
         self.number = -1
-        self.rank = rank
+        self.rank, self.sm = rank, sm
         self.host: HostCalls | None = None  # what serves calls of the host in place of the usual
         self.ctx = np.zeros(machine.WORDS, np.int64)
         geometry.machines.append(self.ctx)
@@ -135,15 +135,15 @@ class CtaSlot:
         if program.image is not None:
             self.groups = group_table(self.arrays, loaded.native.code, loaded.native.pool)
             ctx[machine.GROUPS] = self.groups.ctypes.data
-        self._fill_registers(sm_count, sm)
+        self._fill_registers(sm_count)
         self._places = list(self._place_registers())
 
     @staticmethod
     def _host(array: NDArray[np.uint8]) -> int:
         return int(array.ctypes.data)
 
-    def _fill_registers(self, sm_count: int, sm: int) -> None:
-        """The registers that stay the same for every CTA in this slot; but for the SM, for every one of its rank."""
+    def _fill_registers(self, sm_count: int) -> None:
+        """The registers that stay the same for every CTA of a rank."""
         program, known = self.loaded.program, self.geometry.registers.get(self.rank)
         if known is None:
             self.loaded.fill_constants(self.arrays, self.rank)
@@ -154,8 +154,6 @@ class CtaSlot:
             self.geometry.registers[self.rank] = self.arrays.blocks.copy()
         else:
             self.arrays.blocks[...] = known
-        if "smid" in program.specials:
-            self._set(program.specials["smid"], sm)
 
     def _fill_specials(self, sm_count: int) -> None:
         geometry = self.geometry
@@ -206,9 +204,12 @@ class CtaSlot:
                 self._set(offset, values.get(name, 0))
 
     def _place_registers(self) -> Iterator[tuple[int, int, int]]:
-        """The special registers that say which CTA it is: the place of each in a block, its axis, and what to divide by."""
+        """The special registers that say which CTA it is, and on which SM: the place of each in a block, its axis (SM: 4), and
+        what to divide by."""
         for name, offset in self.loaded.program.specials.items():
-            if name.startswith(("ctaid", "clusterid")):
+            if name == "smid":
+                yield offset // 4, 4, 1
+            elif name.startswith(("ctaid", "clusterid")):
                 axis = "xyzw".index(name.partition(".")[2] or "x")
                 yield offset // 4, axis, self.geometry.cluster[axis] if name.startswith("clusterid") and axis < 3 else 1
 
@@ -227,7 +228,7 @@ class CtaSlot:
         self.arrived[...] = 0
         self.phases[...] = 0
         self.ctx[machine.LOCAL_DEVICE] = LOCAL_DEVICE_BASE + number * len(self.local)
-        place = (*self.geometry.cta_index(number), 0)
+        place = (*self.geometry.cta_index(number), 0, self.sm)
         for at, axis, extent in self._places:  # the planes of their upper halves stay 0
             self.arrays.blocks[:, at : at + 32] = place[axis] // extent
 

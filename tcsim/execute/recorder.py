@@ -72,18 +72,11 @@ class Recorder:
     ) -> None:
         warps = len(used)
         self.program, self.timed = program, program.timed
-        self.pcs, self.executing, self.payload, self.words, self.used = pcs, executing, payload, words, used
-        self.active = active
         self.permits = np.zeros(warps, np.int64)
         self.now = np.zeros((warps, 2), np.int64)
         self.last = np.full(warps, 31)
         table = self._table = np.zeros(_TABLE, np.int64)
         arrays: dict[int, NDArray[Any]] = {
-            PCS: pcs,
-            EXECUTING: executing,
-            PAYLOAD: payload,
-            WORDS: words,
-            USED: used,
             ACCESSES: program.accesses,
             TILES: program.tiles,
             BARRIERS: program.barriers,
@@ -94,14 +87,32 @@ class Recorder:
             LAST: self.last,
             COUNTS: program.counts,
         }
-        if active is not None:
-            arrays[ACTIVE] = active
+        self._enter(arrays)
+        self.write_to(pcs, executing, payload, words, used, active)
+        table[RECORD], table[DESCRIBER], table[POOL] = recording(), program.describer, program.pool
+        self.address = int(table.ctypes.data)
+
+    def _enter(self, arrays: dict[int, NDArray[Any]]) -> None:
         for place, array in arrays.items():
             assert array.flags.c_contiguous
-            table[place] = array.ctypes.data
-        table[RECORD], table[LENGTH], table[ROOM] = recording(), pcs.shape[1], words.shape[1]
-        table[DESCRIBER], table[POOL] = program.describer, program.pool
-        self.address = int(table.ctypes.data)
+            self._table[place] = array.ctypes.data
+
+    def write_to(
+        self,
+        pcs: NDArray[np.int32],
+        executing: NDArray[np.uint32],
+        payload: NDArray[np.int32],
+        words: NDArray[np.int64],
+        used: NDArray[np.int64],
+        active: NDArray[np.uint32] | None = None,
+    ) -> None:
+        """Record into these buffers from now on."""
+        self.pcs, self.executing, self.payload, self.words, self.used = pcs, executing, payload, words, used
+        self.active = active
+        self._enter({PCS: pcs, EXECUTING: executing, PAYLOAD: payload, WORDS: words, USED: used})
+        if active is not None:
+            self._enter({ACTIVE: active})
+        self._table[LENGTH], self._table[ROOM] = pcs.shape[1], words.shape[1]
 
 
 def recorded(program: Program, pool: int, counts: NDArray[np.int64]) -> Recorded:

@@ -9,7 +9,7 @@ model says what time it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,9 +138,10 @@ class Streams:
         self._held: dict[tuple[int, int], int] = {}  # of a slot's warp, how often the group whose turn it is has had it
         self._told = np.zeros(placement.places * warps, bool)  # warps that have executed one of these since the last round
         self._peers = np.array(placement.sites, np.int64) // placement.per_sm
-        self._clusters: list[Cluster | None] = [None] * len(placement.sites)
+        self._clusters: list[Cluster | None] = [None] * len(placement.sites)  # that execute; None if all is executed
+        self._free: list[Cluster] = []  # for others: what is left to do is in the buffers
         self._number = [-1] * len(placement.sites)  # of the cluster that comes to each site, or has come
-        self._running = [0] * len(placement.sites)  # its CTAs that have not ended
+        self._running: list[dict[int, int]] = [{} for _ in placement.sites]  # numbers of its CTAs that have not ended, by place
 
     def _slot(self, place: int) -> CtaSlot:
         cluster = self._clusters[self.placement.site_of[place]]
@@ -154,12 +155,17 @@ class Streams:
     def _rows(self, place: int) -> slice:
         return slice(place * self.warps, (place + 1) * self.warps)
 
-    def _new_slot(self, place: int, rank: int) -> CtaSlot:
+    def _parts(self, place: int) -> tuple[NDArray[Any], ...]:
+        """The buffers of a place."""
         rows, b = self._rows(place), self.buffers
-        recorder = Recorder(self._pattern, b.pcs[rows], b.executing[rows], b.payload[rows], b.words[rows], b.used[rows])
-        slot = self._make_slot(self.placement.sm_of(place), rank, recorder)
-        slot.ctx[PEERS] = self.peers(place)
-        return slot
+        return b.pcs[rows], b.executing[rows], b.payload[rows], b.words[rows], b.used[rows]
+
+    def _new_cluster(self, places: Sequence[int]) -> Cluster:
+        def slot(rank: int) -> CtaSlot:
+            recorder = Recorder(self._pattern, *self._parts(places[rank]))
+            return self._make_slot(self.placement.sm_of(places[rank]), rank, recorder)
+
+        return Cluster(slot, len(places))
 
     def expect(self, site: int, number: int) -> None:
         """Cluster ``number`` is next to come to a site."""
@@ -171,27 +177,28 @@ class Streams:
         if self._running[site]:
             return
         places = self.placement.sites[site]
-        cluster = self._clusters[site]
-        if cluster is None:
-            cluster = self._clusters[site] = Cluster(lambda rank: self._new_slot(places[rank], rank), len(places))
-        cluster.start(self._number[site])
-        self._running[site] = len(places)
+        cluster = self._free.pop() if self._free else self._new_cluster(places)
+        self._clusters[site] = cluster
         for slot, each in zip(cluster.slots, places, strict=True):
             assert slot.recorder is not None
+            slot.recorder.write_to(*self._parts(each))
             slot.recorder.permits[...] = 0
             slot.recorder.last[...] = 31
+            slot.sm, slot.ctx[PEERS] = self.placement.sm_of(each), self.peers(each)
             rows = self._rows(each)
             self.buffers.used[rows] = 0
             self.buffers.settled[rows] = 0
             self.buffers.at[rows] = -1
+        cluster.start(self._number[site])
+        for slot in cluster.slots:
             self._watch.started(slot)
+        self._running[site] = {each: slot.number for slot, each in zip(cluster.slots, places, strict=True)}
 
     def end(self, place: int) -> bool:
         """The CTA in a place has ended in time. Returns whether it was the last of its cluster."""
-        self._watch.ended(self._slot(place))
         site = self.placement.site_of[place]
-        self._running[site] -= 1
-        return self._running[site] == 0
+        self._watch.ended(self._running[site].pop(place))
+        return not self._running[site]
 
     def feed(self, row: int) -> bool:
         """See that a warp that has issued all its records gets more. False if it waits for others of its CTA that have
@@ -220,7 +227,7 @@ class Streams:
 
     def _stand(self, place: int, row: int) -> bool:
         """Write down the instruction that depends on time, if that is what a warp stands before."""
-        if not self._any_timed:
+        if not self._any_timed or self._clusters[self.placement.site_of[place]] is None:
             return False
         slot = self._slot(place)
         assert slot.recorder is not None
@@ -332,6 +339,9 @@ class Streams:
             if slot.instructions != count:  # not if all its warps only stand before the clock, or have full buffers
                 self._watch.ran(slot, self._all_told)
             self._settle_place(place, settled)
+        if status == Outcome.DONE:
+            self._clusters[site] = None
+            self._free.append(cluster)
 
     def _settle_place(self, place: int, held: NDArray[np.int64]) -> None:
         rows, b = self._rows(place), self.buffers

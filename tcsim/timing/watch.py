@@ -41,9 +41,9 @@ class SpinWatch:
         self._resident[slot.number] = slot
         self._forget()
 
-    def ended(self, slot: CtaSlot) -> None:
-        """It has ended."""
-        del self._resident[slot.number]
+    def ended(self, number: int) -> None:
+        """It has ended, in time; what it did it had done before."""
+        del self._resident[number]
         self._forget()
 
     def ran(self, slot: CtaSlot, is_round: Callable[[], bool]) -> None:
