@@ -101,6 +101,7 @@ class _Kernel:
             "from isa.arith.stack import stack_array",
             "from isa.arith.primitives import bits_f32, bits_f64, f32_bits, f64_bits",
             *(line for line in self.special.imports if line != "import numpy as np"),
+            *(["from isa.kernels.shaped import shaped"] if any("shaped(" in line for line in self.lines) else []),
             "",
             "",
             '@njit(error_model="numpy")',
@@ -244,7 +245,7 @@ class WarpKernel(_Kernel):
         name, bits = operand.name, 64 if self._wide(operand) else 32
         words = operand.count * 32 * max(1, operand.type.bits // 64 if bits == 64 else 1)
         self.emit(f"{name}_flat = stack_array({words}, np.uint{bits})")
-        self.emit(f"{name} = {name}_flat.reshape({self._shape(operand)})" if operand.is_vector else f"{name} = {name}_flat")
+        self.emit(f"{name} = shaped({name}_flat, {self._shape(operand)})" if operand.is_vector else f"{name} = {name}_flat")
 
     def _address(self, operand: ResolvedOperand) -> None:
         name = operand.name
@@ -296,11 +297,11 @@ class WarpKernel(_Kernel):
             if self._wide(operand):
                 self.emit(f"hi = as_u32({self.plane(name, index, 1)})")
             self.emit("for lane in range(32):")
-            self.emit("if (mask >> np.uint32(lane)) & np.uint32(1):", 2)
+            self.emit("keep = np.uint32(0) - ((mask >> np.uint32(lane)) & np.uint32(1))", 2)
             value = f"{name}_flat[{32 * index} + lane]"
-            self.emit(f"lo[lane] = np.uint32({value})", 3)
+            self.emit(f"lo[lane] = (np.uint32({value}) & keep) | (lo[lane] & ~keep)", 2)
             if self._wide(operand):
-                self.emit(f"hi[lane] = np.uint32({value} >> np.uint64(32))", 3)
+                self.emit(f"hi[lane] = (np.uint32({value} >> np.uint64(32)) & keep) | (hi[lane] & ~keep)", 2)
 
 
 class PlanesKernel(_Kernel):
