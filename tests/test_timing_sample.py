@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from timing_support import empty_memory
+from timing_support import H200, empty_memory
 
 import tcsim
 from gpu_ref.correlation import samples
@@ -17,6 +17,7 @@ from tcsim.errors import DeviceError
 from tcsim.profile import LaunchProfile
 from tcsim.timing.placement import Placement
 from tcsim.timing.sample import sample_error
+from tcsim.timing.work_distributor import WorkDistributor
 
 TRACES = Path(__file__).parents[1] / "traces"
 
@@ -73,7 +74,10 @@ def test_turns_of_the_chip() -> None:
     assert sum(loads.values()) == 35 and loads[0] == 5 and loads[7] == 4
     placement.keep({1, 2})
     assert placement.numbers == [1, 2, 9, 10] and placement.whole == 16
-    taken = [placement.cluster(index) for index in range(placement.coming(35))]
+    assert placement.coming(35) == 10
+    distributor = WorkDistributor(H200.chip.launch, 35, placement, 1, 8, 10**9)
+    taken = [cluster for _, cluster, _ in distributor.first_wave()]
+    taken += [following[0] for _ in range(10) if (following := distributor.replace(0)) is not None]
     assert taken == [1, 2, 9, 10, 17, 18, 25, 26, 33, 34]
 
 

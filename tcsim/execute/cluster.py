@@ -37,7 +37,6 @@ class Cluster:
     def start(self, number: int) -> None:
         """Put cluster ``number`` into the slots."""
         self.number = number
-        self.table[machine.CLUSTER_PHASE] = 0
         for slot, cta in zip(self.slots, self.slots[0].geometry.members(number), strict=True):
             slot.start(cta)
         self.unfinished: list[CtaSlot] = list(self.slots)

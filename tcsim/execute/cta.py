@@ -13,9 +13,10 @@ from isa.reserved import RESERVED_END, RESERVED_SHARED, all_shared
 from tcsim.execute.convergence import group_table
 from tcsim.execute.faults import host_fault
 from tcsim.execute.hostcalls import HostCalls, HostFault, prepare_heap
-from tcsim.execute.interpreter import Outcome, run_cta
+from tcsim.execute.interpreter import Outcome
 from tcsim.execute.loader import LoadedProgram
 from tcsim.execute.recorder import Recorder
+from tcsim.execute.start import SLOT_SM, slot_table, start_and_run
 from tcsim.execute.state import (
     COUNT_FAULT_PC,
     COUNT_FAULT_WARP,
@@ -23,16 +24,12 @@ from tcsim.execute.state import (
     COUNT_LANES,
     CtaArrays,
     new_cta_arrays,
-    reset,
 )
 from tcsim.memory import DeviceMemory
 
 __all__ = ["CtaSlot", "Geometry"]
 
 Dim3 = tuple[int, int, int]
-
-LOCAL_DEVICE_BASE = 0x6000_0000_0000
-"""Local memory of CTA 0 in device memory, as far as caches are concerned: away from every allocation."""
 
 INSISTING = 1 << 10
 """Warp instructions to run before looking again whether waiting helps."""
@@ -89,7 +86,7 @@ class CtaSlot:
     """Registers, shared, local and parameter memory for one CTA at a time.
 
     ``number``: the CTA that occupies it; ``rank``: its place in its cluster, always the same; ``sm``: where the next CTA runs.
-    :meth:`start` puts a CTA in, :meth:`run` runs it.
+    :meth:`start` puts a CTA in, :meth:`run` runs it. ``address``: that of its table (:mod:`tcsim.execute.start`).
     """
 
     def __init__(
@@ -108,7 +105,6 @@ class CtaSlot:
         self.loaded, self.geometry, self.memory = loaded, geometry, memory
         self.arrays: CtaArrays = new_cta_arrays(geometry.warps, program.block_words)
         self.recorder = recorder
-        self._log = recorder.address if recorder is not None else 0
         shared = program.static_shared + geometry.dynamic_shared
         shared = all_shared(shared) if _reserves_behind(program) else program.reserved_shared + shared
         self.shared = np.zeros(max(1, shared), np.uint8)
@@ -136,7 +132,18 @@ class CtaSlot:
             self.groups = group_table(self.arrays, loaded.native.code, loaded.native.pool)
             ctx[machine.GROUPS] = self.groups.ctypes.data
         self._fill_registers(sm_count)
-        self._places = list(self._place_registers())
+        self._places = np.array(list(self._place_registers()), np.int64).reshape(-1, 3)
+        self._table = slot_table(
+            self.arrays,
+            loaded.native,
+            ctx,
+            recorder.address if recorder is not None else 0,
+            (self.shared, self.local, self.arrived, self.phases),
+            geometry.threads,
+            geometry.grid,
+            self._places,
+        )
+        self.address = int(self._table.ctypes.data)
 
     @staticmethod
     def _host(array: NDArray[np.uint8]) -> int:
@@ -222,15 +229,8 @@ class CtaSlot:
     def start(self, number: int) -> None:
         """Put CTA ``number`` (in launch order) into the slot. Shared and local memory start zeroed."""
         self.number = number
-        reset(self.arrays, self.geometry.threads)
-        self.shared[...] = 0
-        self.local[...] = 0
-        self.arrived[...] = 0
-        self.phases[...] = 0
-        self.ctx[machine.LOCAL_DEVICE] = LOCAL_DEVICE_BASE + number * len(self.local)
-        place = (*self.geometry.cta_index(number), 0, self.sm)
-        for at, axis, extent in self._places:  # the planes of their upper halves stay 0
-            self.arrays.blocks[:, at : at + 32] = place[axis] // extent
+        self._table[SLOT_SM] = self.sm
+        start_and_run(self.address, number, 0)
 
     def run(self, budget: int) -> int:
         """Run for about ``budget`` warp instructions; returns an Outcome or a fault code. WAITING: no thread can go on before
@@ -240,7 +240,7 @@ class CtaSlot:
         """
         counters = self.arrays.counters
         while True:
-            status = int(run_cta(self.arrays, self.loaded.native, self.ctx.ctypes.data, budget, self._log))
+            status = start_and_run(self.address, -1, budget)
             if status != Outcome.HOST_CALL:
                 return status
             warp, pc = int(counters[COUNT_FAULT_WARP]), int(counters[COUNT_FAULT_PC])

@@ -12,8 +12,9 @@ from isa.kernels.cache import compile_kernels
 from isa.lower.ir import SHARED_SYMBOL, SymbolRef
 from isa.machine import WINDOW_BITS, WORDS
 from isa.program import COLUMNS, EXTRA, FUNCTION, KIND, Kind, Program
-from tcsim.execute.interpreter import NativeProgram, run_cta
-from tcsim.execute.state import CtaArrays, new_cta_arrays, reset
+from tcsim.execute.interpreter import NativeProgram
+from tcsim.execute.start import slot_table, start_and_run
+from tcsim.execute.state import CtaArrays, new_cta_arrays
 from tcsim.execute.transfer import flatten
 
 __all__ = ["LoadedProgram", "load_program"]
@@ -33,9 +34,12 @@ def _ready_interpreter(progress: Callable[[int, int, str], None] | None) -> None
     code[0, KIND] = Kind.EXIT
     empty = np.zeros(1, np.int32)
     arrays = new_cta_arrays(1, 32)
-    reset(arrays, 32)
     ctx = np.zeros(WORDS, np.int64)
-    run_cta(arrays, NativeProgram(code, int(empty.ctypes.data), empty, empty, 0), int(ctx.ctypes.data), 1, 0)
+    native = NativeProgram(code, int(empty.ctypes.data), empty, empty, 0)
+    no_places = np.zeros((0, 3), np.int64)
+    memories = (np.zeros(1, np.uint8), np.zeros(1, np.uint8), np.zeros(1, np.uint32), np.zeros(32, np.int32))
+    table = slot_table(arrays, native, ctx, 0, memories, 32, (1, 1, 1), no_places)
+    start_and_run(int(table.ctypes.data), 0, 1)
     _interpreter_ready = True
 
 

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from isa.compiled import compiled
 
-__all__ = ["BARRIERS", "CtaArrays", "GroupState", "new_cta_arrays", "reset"]
+__all__ = ["BARRIERS", "LOCAL_DEVICE_BASE", "CtaArrays", "GroupState", "new_cta_arrays", "reset"]
 
 BARRIERS = 16
 """Barriers of a CTA (PTX ISA 9.7.13.1)."""
+
+LOCAL_DEVICE_BASE = 0x6000_0000_0000
+"""Local memory of CTA 0 in device memory, as far as caches are concerned: away from every allocation."""
 
 
 class GroupState:

@@ -11,7 +11,7 @@ Sectors come as a payload lists them (:mod:`tcsim.execute.accesses`); neighbours
 from __future__ import annotations
 
 from isa.compiled import compiled
-from tcsim.execute.cta import LOCAL_DEVICE_BASE
+from tcsim.execute.state import LOCAL_DEVICE_BASE
 from tcsim.timing.arrays import row
 from tcsim.timing.hierarchy import (
     COSTS,

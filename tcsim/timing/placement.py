@@ -50,11 +50,6 @@ class Placement:
         """The SMs of the sites, in ascending order."""
         return sorted({self.sm_of(place) for site in self.sites for place in site})
 
-    def cluster(self, index: int) -> int:
-        """The cluster that comes ``index``-th to the sites there are: those of the whole chip take turns."""
-        rounds, site = divmod(index, len(self.sites))
-        return self.numbers[site] + rounds * self.whole
-
     def coming(self, clusters: int) -> int:
         """How many of a launch's ``clusters`` come to the sites there are."""
         return sum(-(-(clusters - number) // self.whole) for number in self.numbers)

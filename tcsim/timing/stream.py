@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isa.compiled import compiled
-from isa.program import GUARD, Program
+from isa.program import GUARD, KIND, Kind, Program
 from tcsim.execute.accesses import MAX_WORDS, PEERS
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.convergence import YIELDED
@@ -107,7 +107,8 @@ def _compact(b, first, count):
 class Streams:
     """The CTA slots of a launch, by place, and the buffers of their warps: warp w of place p has row ``p * warps + w``.
     ``make_slot``: an executor's slot for an SM and a rank, with a recorder. ``starved``: by site, warps (whatever an engine
-    calls them) without instructions until others of their cluster have gone on.
+    calls them) without instructions until others of their cluster have gone on. ``quick``: whether compiled code may start CTAs
+    and run them (:mod:`tcsim.timing.compiled.starting`).
     """
 
     def __init__(
@@ -132,9 +133,13 @@ class Streams:
         self.counts = counts
         self._program, self._make_slot, self._watch, self._clock_ns = program, make_slot, watch, clock_ns
         self._starts = starts if any(start is not None for start in starts) else None
+        calls = bool((program.code[:, KIND] == Kind.HOST_CALL).any())
         pattern = recorded(program, pool, counts)
         self._pattern = pattern._replace(timed=pattern.timed | timed)
         self._any_timed = bool(self._pattern.timed.any())
+        self.quick = placement.size == 1 and self._starts is None and not self._any_timed and not calls
+        self._spare: Cluster | None = None
+        self._passing = self._arrived = 0  # CTAs that compiled code has executed, and that have not ended; that have started
         self._held: dict[tuple[int, int], int] = {}  # of a slot's warp, how often the group whose turn it is has had it
         self._told = np.zeros(placement.places * warps, bool)  # warps that have executed one of these since the last round
         self._peers = np.array(placement.sites, np.int64) // placement.per_sm
@@ -193,6 +198,38 @@ class Streams:
         for slot in cluster.slots:
             self._watch.started(slot)
         self._running[site] = {each: slot.number for slot, each in zip(cluster.slots, places, strict=True)}
+
+    def spare(self) -> int:
+        """The address of the table of a slot in which compiled code may run CTAs, until one of them is adopted."""
+        self._spare = self._free.pop() if self._free else self._new_cluster(self.placement.sites[0])
+        return self._spare.slots[0].address
+
+    def adopt(self, place: int, number: int, status: int) -> None:
+        """Compiled code has started CTA ``number`` in a place, in the spare slot, and executed it until this outcome. Raises
+        KernelFault or DeadlockError."""
+        cluster = self._spare
+        assert cluster is not None
+        slot, site = cluster.slots[0], self.placement.site_of[place]
+        assert slot.recorder is not None
+        slot.recorder.write_to(*self._parts(place))
+        slot.number = cluster.number = number
+        slot.sm, cluster.unfinished = self.placement.sm_of(place), [slot]
+        self._clusters[site], self._running[site] = cluster, {place: number}
+        self._watch.started(slot)
+        if status == Outcome.DEADLOCK:
+            raise deadlock(cluster.unfinished)
+        if status not in (Outcome.PAUSED, Outcome.WAITING):
+            raise fault(slot, status)
+        self._watch.ran(slot, self._all_told)
+        if status == Outcome.WAITING:
+            self._run(site)
+
+    def note_others(self, passing: int, arrived: int) -> None:
+        """How many CTAs compiled code has executed that have not ended, and how many CTAs have started so far."""
+        self._passing = passing
+        if arrived != self._arrived:
+            self._arrived = arrived
+            self._watch.forget()
 
     def end(self, place: int) -> bool:
         """The CTA in a place has ended in time. Returns whether it was the last of its cluster."""
@@ -305,6 +342,8 @@ class Streams:
         """Whether no warp has anything to issue without having executed something that depends on time since the last round: if
         any has, it may yet do what others wait for."""
         b = self.buffers
+        if self._passing:
+            return False
         if self.asking or self.is_dry() or (~self._told & ((b.settled > b.at + 1) | (b.settled > b.used[:, 0]))).any():
             return False
         self._told[:] = False

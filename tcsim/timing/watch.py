@@ -28,9 +28,10 @@ class SpinWatch:
     def __init__(self, memory: DeviceMemory) -> None:
         self._memory = memory
         self._resident: dict[int, CtaSlot] = {}
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """Begin anew: a CTA has come or gone."""
         self._ran: set[int] = set()
         self._rounds = 0
         self._power = 1
@@ -39,12 +40,12 @@ class SpinWatch:
     def started(self, slot: CtaSlot) -> None:
         """A CTA occupies a slot."""
         self._resident[slot.number] = slot
-        self._forget()
+        self.forget()
 
     def ended(self, number: int) -> None:
         """It has ended, in time; what it did it had done before."""
         del self._resident[number]
-        self._forget()
+        self.forget()
 
     def ran(self, slot: CtaSlot, is_round: Callable[[], bool]) -> None:
         """A CTA has executed some instructions. ``is_round``: whether a round may be over if all have. Raises DeadlockError if

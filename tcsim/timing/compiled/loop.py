@@ -8,6 +8,7 @@ from isa.compiled import compiled, inlined
 from tcsim.timing.arrays import row
 from tcsim.timing.compiled.executing import issue
 from tcsim.timing.compiled.issuing import advance, choose
+from tcsim.timing.compiled.starting import begin, replace
 from tcsim.timing.compiled.state import (
     A_CTA,
     A_KIND,
@@ -20,6 +21,7 @@ from tcsim.timing.compiled.state import (
     C_ARRIVED,
     C_END,
     C_NUMBER,
+    C_QUICK,
     C_SM,
     CLUSTERS,
     CTAS,
@@ -43,6 +45,7 @@ from tcsim.timing.compiled.state import (
     M_SINCE,
     NEEDED,
     NEXT,
+    O_BEGIN,
     O_BOARD,
     O_CONSTANT,
     O_CTA,
@@ -85,11 +88,11 @@ from tcsim.timing.compiled.state import (
 from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, SHIFT
 from tcsim.timing.units import NEVER
 
-__all__ = ["ENDED", "FEED", "FINISHED", "STARTED", "STUCK", "TIME", "run_chip"]
+__all__ = ["ENDED", "FEED", "FINISHED", "REPORT", "STARTED", "STUCK", "TIME", "run_chip"]
 
-FINISHED, FEED, STARTED, ENDED, TIME, STUCK = range(6)
+FINISHED, FEED, STARTED, ENDED, TIME, STUCK, REPORT = range(7)
 """Why :func:`run_chip` returns: no CTA is left; warps need instructions; a CTA has started, or ended, on G_SM in cycle G_NOW,
-in G_PLACE; the executor must be told the time for G_ROW; the barriers of G_SM will never open."""
+in G_PLACE; the executor must be told the time for G_ROW; the barriers of G_SM will never open; progress is to be reported."""
 
 _SM_BITS = 10
 _SM_MASK = (1 << _SM_BITS) - 1
@@ -249,8 +252,12 @@ def _turn(c, sm):
     item[A_TIME], item[A_KIND], item[A_CTA], item[A_PLACE] = last[A_TIME], last[A_KIND], last[A_CTA], last[A_PLACE]
     if kind == START:
         _start(c, sm, cta, place, now)
+        if row(c, OPTIONS, 0)[O_BEGIN] and begin(c, sm, place, cta):
+            return -1
         return STARTED
     _end(c, sm, place, now)
+    if row(c, CTAS, place)[C_QUICK]:
+        return REPORT if replace(c, sm, place, now) else -1
     return ENDED
 
 

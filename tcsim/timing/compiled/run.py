@@ -7,19 +7,27 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tcsim.errors import DeadlockError
-from tcsim.timing.compiled.loop import ENDED, FEED, FINISHED, STARTED, STUCK, TIME, run_chip
+from tcsim.execute.start import start_and_run_address
+from tcsim.timing.compiled.loop import ENDED, FEED, FINISHED, REPORT, STARTED, STUCK, TIME, run_chip
 from tcsim.timing.compiled.state import (
+    C_NUMBER,
     G_CTAS,
     G_DRY,
     G_NOW,
     G_PLACE,
+    G_QUICK,
     G_ROW,
     G_SM,
+    G_SPARE,
+    G_STATUS,
     G_WARP_CYCLES,
     G_WARPS,
     M_ACTIVE,
     M_AGENDA,
     M_FINISHED,
+    O_BEGIN,
+    O_REPORT,
+    O_RETIRE,
     START,
     W_BASE,
     ChipState,
@@ -50,6 +58,10 @@ class CompiledChip:
         self._members, self._launch_cycles = members, launch_cycles
         self._items = len(state.agendas) // len(state.sms)
         self._starved: dict[int, list[int]] = {}  # rows, by site
+        if streams.quick:
+            state.options[O_BEGIN], state.options[O_RETIRE] = start_and_run_address(), distributor.address
+            state.options[O_REPORT] = distributor.report_every
+            state.signals[G_SPARE] = streams.spare()
 
     def expect(self, site: int, cluster: int, dispatched: int) -> None:
         """The work distributor sends a cluster, dispatched in that cycle."""
@@ -63,18 +75,20 @@ class CompiledChip:
 
     def run(self, kernel: str) -> None:
         """Run until no CTA is left. Raises DeadlockError, and what the executor raises."""
-        c, signals = self.state, self.state.signals
+        c, signals, streams = self.state, self.state.signals, self.streams
         rows, bases = np.zeros(len(c.warps), np.int64), np.zeros(len(c.warps), np.int64)
         count = 0
         while True:
             why = run_chip(c.address, rows, bases, count, len(c.sms))
             count = 0
+            if why in (FINISHED, REPORT) and streams.quick:
+                self._distributor.report()
             if why == FINISHED:
                 return
             if why == STUCK:
                 raise stuck(kernel, int(signals[G_SM]))
             if why == STARTED:
-                self.streams.start(int(signals[G_PLACE]))
+                self._started(int(signals[G_PLACE]))
             elif why == ENDED:
                 place = int(signals[G_PLACE])
                 following = self._distributor.replace(int(signals[G_NOW])) if self.streams.end(place) else None
@@ -88,11 +102,26 @@ class CompiledChip:
             if why in (STARTED, FEED):
                 count = self._feed(rows, bases)
 
+    def _started(self, place: int) -> None:
+        """A CTA occupies a place; where compiled code starts them, it has also run, but not to its end."""
+        if not self.streams.quick:
+            self.streams.start(place)
+            return
+        self._note_others()
+        self.streams.adopt(place, int(self.state.ctas[place, C_NUMBER]), int(self.state.signals[G_STATUS]))
+        self.state.signals[G_SPARE] = self.streams.spare()
+
+    def _note_others(self) -> None:
+        signals = self.state.signals
+        self.streams.note_others(int(signals[G_QUICK]), int(signals[G_CTAS]))
+
     def _feed(self, rows: np.ndarray, bases: np.ndarray) -> int:
         """Pull more instructions for the warps that have none left. Returns how many go on, in ``rows`` from ``bases``."""
         c, signals, streams, buffers = self.state, self.state.signals, self.streams, self.streams.buffers
         settled, at, site_of, warps = buffers.settled, buffers.at, streams.placement.site_of, streams.warps
         count = 0
+        if streams.quick:
+            self._note_others()
         dry = streams.asking = c.dry[: signals[G_DRY]].tolist()
         signals[G_DRY] = 0
         while dry:

@@ -70,21 +70,25 @@ K_PHASE, K_OPENED, K_STARTED = range(3)
 A_TIME, A_KIND, A_CTA, A_PLACE = range(4)
 START, END = 0, 1
 
-# Columns of CTAS, by place. ARRIVED: a bit for each barrier at which threads have arrived since it last opened.
-C_NUMBER, C_ALIVE, C_END, C_SM, C_ARRIVED = range(5)
+# Columns of CTAS, by place. ARRIVED: a bit for each barrier at which threads have arrived since it last opened. QUICK: whether
+# it was executed to its end when it started (tcsim.timing.compiled.starting).
+C_NUMBER, C_ALIVE, C_END, C_SM, C_ARRIVED, C_QUICK = range(6)
 
 # OPTIONS, one row. BOARD: entries of a scoreboard. CTA: cycles from its dispatch to its start. SIZE: CTAs of a cluster.
-# OTHERS: address of what executes units that few programs have (tcsim.timing.compiled.others).
+# OTHERS: address of what executes units that few programs have (tcsim.timing.compiled.others). BEGIN: of what starts and
+# executes a CTA, 0 where Python does; RETIRE: of the work distributor's words; REPORT: after how many CTAs to report progress,
+# or 0.
 (
     O_GREEDY, O_ORDER, O_GUARD, O_CONSTANT, O_PER_SM, O_WARPS, O_SUBS, O_THREADS, O_PIPES, O_ITEMS, O_BOARD, O_JUMPS, O_CTA,
-    O_EXIT, O_SIZE, O_CLUSTER_RELEASE, O_COLLECTING, O_OTHERS, O_APART,
-) = range(19)  # fmt: skip
-OPTION_COUNT = 19
+    O_EXIT, O_SIZE, O_CLUSTER_RELEASE, O_COLLECTING, O_OTHERS, O_APART, O_BEGIN, O_RETIRE, O_REPORT,
+) = range(22)  # fmt: skip
+OPTION_COUNT = 22
 
 # SIGNALS, one row: what the loop tells when it returns. DRY: warps in DRY that need instructions. TOUCHED: something has
-# happened on an SM whose turn it was not.
-G_DRY, G_SM, G_NOW, G_PLACE, G_ROW, G_CTAS, G_WARPS, G_WARP_CYCLES, G_TOUCHED = range(9)
-SIGNAL_COUNT = 9
+# happened on an SM whose turn it was not. SPARE: the table of a slot for the next CTA; STATUS: how far that came; QUICK: CTAs
+# that were executed to their end when they started, and have not ended.
+G_DRY, G_SM, G_NOW, G_PLACE, G_ROW, G_CTAS, G_WARPS, G_WARP_CYCLES, G_TOUCHED, G_SPARE, G_STATUS, G_QUICK = range(12)
+SIGNAL_COUNT = 12
 
 
 class Table(Protocol):
@@ -108,8 +112,8 @@ class Table(Protocol):
 (
     ENTRIES, PLACES, STALLS, PIPE_KINDS, OPTIONS, SIGNALS, WARPS, BOARDS, GROUPS, SUBS, SUB_ROWS, PIPES, QUEUES, SMS, AGENDAS,
     CTAS, ARRIVED, NEEDED, WAITERS, DRY, PCS, EXECUTING, PAYLOAD, WORDS, SETTLED, AT, NEXT, SITE_OF, SITES,
-    CLUSTERS, PEERS,
-) = range(FIRST_FREE, FIRST_FREE + 31)  # fmt: skip
+    CLUSTERS, PEERS, USED,
+) = range(FIRST_FREE, FIRST_FREE + 32)  # fmt: skip
 
 
 class ChipState:
@@ -119,6 +123,7 @@ class ChipState:
         self.table, self.address = table, table.address
         self.warps, self.sms, self.agendas = table[WARPS], table[SMS], table[AGENDAS]
         self.signals, self.stalls, self.dry, self.next = table[SIGNALS][0], table[STALLS][0], table[DRY][0], table[NEXT][0]
+        self.options, self.ctas = table[OPTIONS][0], table[CTAS]
 
 
 @inlined
@@ -174,7 +179,7 @@ def new_chip_state(
         chip.scheduler.greedy, ORDERS.index(chip.scheduler.order), chip.scheduler.guard_delay, constant, per_sm,
         warps, subs, threads, len(kinds), items, program.scoreboard, chip.scheduler.jump_interval, chip.launch.cta,
         chip.launch.exit, placement.size, chip.clusters.barrier_release if chip.clusters else 0,
-        chip.scheduler.operand_cycles, others, chip.scheduler.jump_apart,
+        chip.scheduler.operand_cycles, others, chip.scheduler.jump_apart, 0, 0, 0,
     )  # fmt: skip
     depth = max(1, *(spec.queue for spec in kinds))
     places_in_all = sms * per_sm
@@ -189,7 +194,7 @@ def new_chip_state(
         (QUEUES, (sms * subs * len(kinds), depth)),
         (SMS, (sms, SM)),
         (AGENDAS, (sms * items, 4)),
-        (CTAS, (places_in_all, 5)),
+        (CTAS, (places_in_all, 6)),
         (ARRIVED, (places_in_all * BARRIERS, warps)),
         (NEEDED, (places_in_all, BARRIERS)),
         (WAITERS, (places_in_all * BARRIERS, warps + 1)),
@@ -211,6 +216,7 @@ def new_chip_state(
         (EXECUTING, buffers.executing),
         (PAYLOAD, buffers.payload),
         (WORDS, buffers.words),
+        (USED, buffers.used),
         (SETTLED, buffers.settled),
         (AT, buffers.at),
     ):
