@@ -20,7 +20,7 @@ from isa.program import Program
 from tcsim.bundle import load_bundle
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.interpreter import Outcome
-from tcsim.execute.recorder import Recorder, new_recorder
+from tcsim.execute.recorder import Recorder, new_counts, new_recorder
 from tcsim.launch.arguments import pack_arguments
 from tcsim.launch.banks import complete_banks
 
@@ -41,23 +41,19 @@ TARGETS = ("BRA", "BRX", "CALL", "RET")
 
 
 class Traffic:
-    """Requests to global memory and sectors by operation, and branches that diverge, from what a launch recorded."""
+    """Requests to global memory and sectors by operation, from what a launch recorded."""
 
     def __init__(self, program: Program) -> None:
         bases = [opcode.partition(".")[0] for opcode in program.opcodes]
         self.operation = {pc: OPERATIONS[base] for pc, base in enumerate(bases) if base in OPERATIONS}
-        self.is_branch = np.array([base == "BRA" for base in bases])
         self.counts = Counter[str]()
 
     def add(self, recorder: Recorder) -> None:
         """Count what is in the buffers, and empty them."""
-        assert recorder.active is not None
         for warp in range(len(recorder.used)):
             count = recorder.used[warp, 0]
-            pcs, active = recorder.pcs[warp, :count], recorder.active[warp, :count]
+            pcs = recorder.pcs[warp, :count]
             executing, payload = recorder.executing[warp, :count], recorder.payload[warp, :count]
-            branch = self.is_branch[pcs] & (executing != 0) & (executing != active)
-            self.counts["divergent"] += int(branch.sum())
             for pc in set(pcs.tolist()) & self.operation.keys():
                 name, at = self.operation[pc]
                 places = payload[(pcs == pc) & (executing != 0)]
@@ -67,7 +63,7 @@ class Traffic:
 
 
 def counts(name: str) -> tuple[Program, np.ndarray, Counter[str]]:
-    """Per instruction of a launch: warps, active threads, and threads whose guard held; int64 [n, 3]. And its traffic."""
+    """What a launch counted by instruction (:func:`.new_counts`), and its traffic."""
     bundle = load_bundle(TRACES / name)
     with tcsim.Device(bundle.device, execute="machine") as device:
         module = tcsim.RawModule(path=bundle.ptx_path, fmad=bundle.fmad)
@@ -81,7 +77,7 @@ def counts(name: str) -> tuple[Program, np.ndarray, Counter[str]]:
         geometry = Geometry(bundle.grid, bundle.block, bundle.shared_mem)
         assert program.image is not None
         complete_banks(program.image, parameters, geometry, loaded.symbols, device.memory, device.arch.limits.sms)
-        counted = np.zeros((len(program), 3), np.int64)
+        counted = new_counts(program)
         recorder = new_recorder(program, geometry.warps, 4096, int(loaded.pool.ctypes.data), counted)
         traffic = Traffic(program)
         slot = CtaSlot(loaded, geometry, device.memory, parameters, sm_count=device.arch.limits.sms, recorder=recorder)
@@ -97,7 +93,7 @@ def counts(name: str) -> tuple[Program, np.ndarray, Counter[str]]:
 def test_everything_is_executed_as_often_as_on_an_h200(name: str) -> None:
     program, counted, traffic = counts(name)
     warps, threads = Counter[str](), Counter[str]()
-    for opcode, (executed, _, on) in zip(program.opcodes, counted.tolist(), strict=True):
+    for opcode, (executed, _, on, _) in zip(program.opcodes, counted.tolist(), strict=True):
         if executed:
             warps[opcode] += executed
             threads[opcode] += on
@@ -113,7 +109,8 @@ def test_everything_is_executed_as_often_as_on_an_h200(name: str) -> None:
         assert threads[opcode] == value or again[opcode], opcode
     targets = sum(count for opcode, count in warps.items() if opcode.partition(".")[0] in TARGETS)
     assert targets == counters["smsp__sass_branch_targets.sum"]
-    assert traffic["divergent"] + again["BRX"] == counters["smsp__sass_branch_targets_threads_divergent.sum"]
+    jumps = [pc for pc, opcode in enumerate(program.opcodes) if opcode.partition(".")[0] in TARGETS]
+    assert counted[jumps, 3].sum() == counters["smsp__sass_branch_targets_threads_divergent.sum"]
     for operation in ("ld", "st", "atom", "red"):
         for what in ("requests", "sectors"):
             key = f"l1tex__t_{what}_pipe_lsu_mem_global_op_{operation}.sum"

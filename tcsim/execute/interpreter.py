@@ -21,7 +21,7 @@ from isa.program import EXTRA, FUNCTION, GUARD, KIND, MEMBERS, OPERANDS, RECONVE
 from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective, serve
 from tcsim.execute.groups import RUNS, USED, end_lanes, follow, park, put_off, release, separate
-from tcsim.execute.recorder import LAST, RECORD
+from tcsim.execute.recorder import LAST, RECORD, count_parting
 from tcsim.execute.spinning import forget, spins
 from tcsim.execute.state import (
     AT_DEPTH,
@@ -71,6 +71,7 @@ BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_REDUCE = Kind.BARRIER_SYNC, Kind.BARRIER_A
 WARP_SYNC, NOTHING, SLEEP = Kind.WARP_SYNC, Kind.NOTHING, Kind.SLEEP
 BRANCH_INDEXED, RETURN, HOST_CALL = Kind.BRANCH_INDEXED, Kind.RETURN, Kind.HOST_CALL
 BREAK, CONVERGE, WAITS = Kind.BREAK, Kind.CONVERGE, Kind.WAIT
+JUMP, BRANCH_BOTH = Kind.JUMP, Kind.BRANCH_BOTH
 NEGATED = 16  # bit of EXTRA of a reducing barrier
 ASK_HOST = Outcome.HOST_CALL
 BAD_BARRIER, BARRIER_TWICE = Outcome.BAD_BARRIER, Outcome.BARRIER_TWICE
@@ -264,6 +265,8 @@ def _run_warp(s, program, ctx, w, budget, log):
             status = call_kernel(program.control, base, np.uint32(active), np.int64(32 * w + g), ctx)
             if status != 0:
                 return _fault(s, w, pc, status), used
+            if recording != 0 and kind in (JUMP, BRANCH_BOTH) and active == mask and s.mask[w, g] != mask:
+                count_parting(log, pc)
             if kind == BREAK and row[MEMBERS] < 0:  # YIELD
                 turn = whole
         elif kind >= BRANCH_INDEXED and kind != HOST_CALL:

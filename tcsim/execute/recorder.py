@@ -22,7 +22,19 @@ from tcsim.execute.accesses import COLUMNS, MAX_WORDS, SPACE, access_table, desc
 from tcsim.execute.barriers import popcount
 from tcsim.execute.signals import SIGNAL_COLUMNS, describer, signal_table
 
-__all__ = ["LAST", "RECORD", "Recorded", "Recorder", "barrier_table", "new_recorder", "record", "recorded", "recording"]
+__all__ = [
+    "LAST",
+    "RECORD",
+    "Recorded",
+    "Recorder",
+    "barrier_table",
+    "count_parting",
+    "new_counts",
+    "new_recorder",
+    "record",
+    "recorded",
+    "recording",
+]
 
 
 # Words of a recorder's table, what compiled code takes: the address of what records, and of arrays; lengths of a warp's row.
@@ -31,14 +43,14 @@ __all__ = ["LAST", "RECORD", "Recorded", "Recorder", "barrier_table", "new_recor
     PERMITS, NOW, LAST, COUNTS, ACTIVE,
 ) = range(20)  # fmt: skip
 _TABLE = 20
+_COUNTS = 4
 
 
 class Recorded(NamedTuple):
     """What recorders of a program have in common. ``accesses`` and ``tiles`` describe its memory instructions, ``barriers`` its
     CTA barriers (:func:`barrier_table`), ``signals`` its asynchronous instructions
     (:func:`~tcsim.execute.signals.signal_table`; ``describer``: what describes those); ``pool`` is its operand pool's address.
-    ``timed``: instructions whose result depends on when they execute (``%clock``). ``counts``: per instruction how often a warp
-    executed it, with how many active and how many executing threads.
+    ``timed``: instructions whose result depends on when they execute (``%clock``). ``counts``: :func:`new_counts`.
     """
 
     accesses: NDArray[np.int32]
@@ -115,8 +127,14 @@ class Recorder:
         self._table[LENGTH], self._table[ROOM] = pcs.shape[1], words.shape[1]
 
 
+def new_counts(program: Program) -> NDArray[np.int64]:
+    """int64 [instruction, 4]: how often a warp executed it, with how many active and how many executing threads, and how often
+    some but not all active threads executed it or, of a jump, went its way."""
+    return np.zeros((len(program), _COUNTS), np.int64)
+
+
 def recorded(program: Program, pool: int, counts: NDArray[np.int64]) -> Recorded:
-    """What to record of a program. ``counts``: int64 [instructions, 3] to count in."""
+    """What to record of a program."""
     signals = signal_table(program)
     return Recorded(
         accesses=access_table(program),
@@ -179,6 +197,12 @@ def _word(log, place):
     return load_i64(log + 8 * place)
 
 
+@inlined
+def count_parting(log, pc):
+    """A jump that all active threads execute sends some of them elsewhere: by its second predicate, or by their registers."""
+    as_i64(_word(log, COUNTS) + 8 * _COUNTS * pc)[3] += 1
+
+
 def _record(log, w, pc, active, executing, base, ctx):
     used, length, room = as_i64(_word(log, USED) + 16 * w), _word(log, LENGTH), _word(log, ROOM)
     position, at = used[0], used[1]
@@ -197,10 +221,11 @@ def _record(log, w, pc, active, executing, base, ctx):
     if _word(log, ACTIVE):
         as_u32(_word(log, ACTIVE) + place)[0] = active
     used[0] = position + 1
-    counts = as_i64(_word(log, COUNTS) + 24 * pc)
+    counts = as_i64(_word(log, COUNTS) + 8 * _COUNTS * pc)
     counts[0] += 1
     counts[1] += popcount(np.uint32(active))
     counts[2] += popcount(np.uint32(executing))
+    counts[3] += executing != 0 and executing != active
     access = _word(log, ACCESSES) + 4 * COLUMNS * pc
     words = _word(log, WORDS) + 8 * w * room
     described = np.int64(-1)

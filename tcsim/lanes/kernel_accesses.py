@@ -20,7 +20,7 @@ from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.grid import run_grid
 from tcsim.execute.interpreter import Outcome
-from tcsim.execute.recorder import Recorder, new_recorder
+from tcsim.execute.recorder import Recorder, new_counts, new_recorder
 from tcsim.execute.state import GroupState
 from tcsim.lanes.bank_access import BankAccess, fewest_wavefronts
 from tcsim.profiler import Profiler
@@ -106,7 +106,7 @@ class SharedAccesses(Profiler):
         program, sms = launch.loaded.program, launch.device.arch.limits.sms
         found = {pc: _instruction(program, pc) for pc in range(len(program)) if may_access_shared(program.memory[pc])}
         stops = [pc for pc in found if self._addresses_of(program, pc)]
-        counts = np.zeros((len(program), 3), np.int64)
+        counts = new_counts(program)
 
         def make_slot(rank: int) -> CtaSlot:
             recorder = new_recorder(program, geometry.warps, _RECORDS, launch.loaded.native.pool, counts)

@@ -173,6 +173,8 @@ SECTIONS = (
         (
             Row("Branch Instructions Ratio", "derived__smsp__inst_executed_op_branch_pct", "%"),
             Row("Branch Instructions", "smsp__inst_executed_op_branch.sum", "inst"),
+            Row("Branch Efficiency", "smsp__sass_average_branch_targets_threads_uniform.pct", "%"),
+            Row("Avg. Divergent Branches", "smsp__sass_branch_targets_threads_divergent.avg", "branches"),
         ),
     ),
 )

@@ -18,7 +18,7 @@ from tcsim.errors import KernelFault
 from tcsim.execute.accesses import ATOMIC, SECOND, SPACE, WHAT
 from tcsim.execute.cluster import Cluster
 from tcsim.execute.cta import CtaSlot
-from tcsim.execute.recorder import Recorder, new_recorder
+from tcsim.execute.recorder import Recorder, new_counts, new_recorder
 from tcsim.execute.signals import Signal
 from tcsim.memory import DeviceMemory
 
@@ -50,7 +50,7 @@ def lines_per_line(
     recorders: list[Recorder] = []
 
     def slot(rank: int) -> CtaSlot:
-        recorder = new_recorder(program, warps, _RECORDS, pool, np.zeros((len(program), 3), np.int64))
+        recorder = new_recorder(program, warps, _RECORDS, pool, new_counts(program))
         recorders.append(recorder)
         return make_slot(rank, recorder)
 

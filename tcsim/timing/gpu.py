@@ -14,7 +14,7 @@ from tcsim.arch import Arch, Timing
 from tcsim.errors import DeviceError
 from tcsim.execute.cta import CtaSlot, Geometry
 from tcsim.execute.loader import LoadedProgram
-from tcsim.execute.recorder import Recorder
+from tcsim.execute.recorder import Recorder, new_counts
 from tcsim.execute.signals import signal_table
 from tcsim.launch.occupancy import Occupancy
 from tcsim.memory import DeviceMemory
@@ -49,8 +49,8 @@ ENGINES: tuple[Engine, ...] = ("compiled", "simpy")
 
 @dataclass(frozen=True)
 class TimedRun:
-    """What a timed run counted. ``cycles``: SM cycles from launch to end. ``counts``: int64 [instructions, 3],
-    executions by a warp, threads active, threads executing (:class:`tcsim.execute.recorder.Recorder`). ``memories``: what the
+    """What a timed run counted. ``cycles``: SM cycles from launch to end. ``counts``:
+    executions of each instruction (:func:`tcsim.execute.recorder.new_counts`). ``memories``: what the
     memories counted. ``shared_configured``: bytes of an SM's memory that were shared memory. ``slices``: of the L2.
     ``sampled``: what was simulated, if that was to be a sample; the sums then stand for the whole launch.
     """
@@ -95,7 +95,7 @@ def run_timed(
     for pc in np.flatnonzero(timed).tolist():
         table.entries[pc].timed = table.entries[pc].leaves_sm = True
     counters = Counters(len(program), arch.limits.sms)
-    counts = np.zeros((len(program), 3), np.int64)
+    counts = new_counts(program)
     per_sm = max(1, residency.ctas)
     shared = program.static_shared + geometry.dynamic_shared
     spare = 1 < per_sm < residency.by_barriers and geometry.threads < arch.limits.max_threads_per_cta

@@ -59,7 +59,12 @@ LAUNCH_REQUESTS = 2200
 """Requests of a launch itself as part of ``lts__throughput`` and *Memory Throughput*, for whose passes an H200 makes more of
 them than for ``lts__t_requests``: the median of 103 tiny launches."""
 
+SM_RATES = (("adu", 0.5), ("lsu", 1.0))
+"""Pipes of a whole SM that count for its throughput by their instructions, and how many a cycle are their peak: the breakdown
+of ``sm__throughput`` of 14 launches by Nsight Compute on an H200."""
+
 # Machine instructions that count as branches besides EXIT: facts of an H200's counters (BSYNC once for each arriving group).
+_TARGETS = frozenset(("BRA", "BRX", "CALL", "RET"))
 _BRANCHES = frozenset(("BRA", "BRX", "BSYNC", "WARPSYNC", "CALL", "RET"))
 _THREAD_OPERATIONS = {
     "fadd": "FADD", "fmul": "FMUL", "ffma": "FFMA", "dadd": "DADD", "dmul": "DMUL", "dfma": "DFMA",
@@ -161,6 +166,8 @@ class _Metrics:
         }
         for name, pcs in groups.items():
             yield f"smsp__inst_executed_op_{name}.sum", sum(self.executed[pc] for pc in pcs)
+        if self.counters is not None:
+            yield from self._targets()
 
     def _thread_operations(self) -> Iterator[tuple[str, Number]]:
         """Arithmetic of threads by machine instruction, as rooflines are made of."""
@@ -168,6 +175,17 @@ class _Metrics:
         for name, base in _THREAD_OPERATIONS.items():
             total = sum(lanes[pc] for pc in self.costs if self.program.opcodes[pc].partition(".")[0] == base)
             yield f"sm__sass_thread_inst_executed_op_{name}_pred_on.sum", total
+
+    def _targets(self) -> Iterator[tuple[str, Number]]:
+        """Jumps by whether the lanes of a warp all go the same way. An indexed one executes once more for each further way, but
+        counts once."""
+        targets = [pc for pc in self.costs if self.program.opcodes[pc].partition(".")[0] in _TARGETS]
+        total, divergent = sum(self.executed[pc] for pc in targets), int(self.run.counts[targets, 3].sum())
+        total -= sum(int(self.run.counts[pc, 3]) for pc in targets if self.program.opcodes[pc].startswith("BRX"))
+        yield "smsp__sass_branch_targets.sum", total
+        yield "smsp__sass_branch_targets_threads_divergent.sum", divergent
+        yield "smsp__sass_branch_targets_threads_divergent.avg", divergent / (SUB_PARTITIONS * self.arch.limits.sms)
+        yield "smsp__sass_average_branch_targets_threads_uniform.pct", _percent(total - divergent, total)
 
     def _branches(self, pc: int) -> bool:
         """Whether an instruction counts as a branch: exits do, and in machine code coming together again."""
@@ -338,7 +356,8 @@ class _Metrics:
         yield "dram__throughput.avg.pct_of_peak_sustained_elapsed", dram
         yield "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed", dram
         yield "sm__instruction_throughput.avg.pct_of_peak_sustained_active", max(issue, *pipes)
-        yield "sm__throughput.avg.pct_of_peak_sustained_elapsed", inside * max(issue, *pipes)
+        slow = [_percent(metrics.get(f"sm__inst_executed_pipe_{pipe}.sum", 0), rate * self.active) for pipe, rate in SM_RATES]
+        yield "sm__throughput.avg.pct_of_peak_sustained_elapsed", inside * max(issue, *pipes, *slow)
         memory = memory_throughput(inside * l1, requests, written, dram)
         yield "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed", memory
 
