@@ -40,6 +40,8 @@ def test_every_launch_is_in_the_table_and_in_the_picture() -> None:
     groups = {"looked at": LAUNCHES[:2], "held out": LAUNCHES[2:]}
     text = "\n".join(report(groups))
     assert "| a | looked at | 110 | 100 | +10.0 % | 1 |" in text and "| c | held out |" in text
+    assert "| looked at | `sm__cycles_elapsed.max` | 2 | 0 | 10.0 % |" in text
+    assert "| all groups | `sm__cycles_elapsed.max` | 3 | 0 | 16.7 % | 10.0 % | 30.0 % | 30.0 % |" in text
     tensor = replace(LAUNCHES[0], tensor=True)
     assert "| g, tensor cores | `sm__cycles_elapsed.max` | 1 | 0 | 10.0 % |" in "\n".join(report({"g": [tensor, LAUNCHES[1]]}))
     tree = ElementTree.fromstring(scatter(groups))

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from gpu_ref.correlation.launches import Timed
 from gpu_ref.correlation.mechanisms import mechanisms
-from gpu_ref.correlation.statistics import COMPARED, agreement
+from gpu_ref.correlation.statistics import COMPARED, JUDGED, agreement
 
 __all__ = ["report", "scatter"]
 
@@ -16,16 +16,22 @@ _COLOURS = ("#d9534a", "#4a90d9", "#5a9e4b", "#b07cc6", "#d8a43a")
 
 
 def report(groups: Mapping[str, Sequence[Timed]]) -> Iterator[str]:
-    """Lines of Markdown: agreement by metric and group, then every launch."""
+    """Lines of Markdown: agreement by group and by metric, then every launch."""
     yield "| group | metric | launches | equal | MAPE | median | p90 | largest | correlation of logarithms |"
     yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
     for group, launches in groups.items():
-        yield from _agreements(group, launches, COMPARED)
+        yield from _agreements(group, launches, JUDGED)
         tensor = [each for each in launches if each.tensor]
         if 0 < len(tensor) < len(launches):
             yield from _agreements(f"{group}, tensor cores", tensor, (CYCLES, ACTIVE))
     yield ""
     yield "Error: predicted / recorded - 1 of each launch; MAPE: the mean of its size. Launches that recorded 0 are left out."
+    yield ""
+    yield "All launches together, by metric."
+    yield ""
+    yield "| launches of | metric | launches | equal | MAPE | median | p90 | largest | correlation of logarithms |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|--:|"
+    yield from _agreements("all groups", [each for launches in groups.values() for each in launches], COMPARED)
     yield from mechanisms(groups)
     yield ""
     yield "Every launch. Runs: of how many the recorded cycles are the median, and how far apart they are (largest - smallest)."

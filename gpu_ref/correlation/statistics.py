@@ -9,39 +9,68 @@ from dataclasses import dataclass
 
 from gpu_ref.correlation.launches import Timed
 
-__all__ = ["COMPARED", "Agreement", "agreement", "errors"]
+__all__ = ["COMPARED", "JUDGED", "Agreement", "agreement", "errors"]
 
-COMPARED = (
+JUDGED = (
     "sm__cycles_elapsed.max",
     "sm__cycles_active.avg",
-    "gpu__time_duration.sum",
     "smsp__inst_executed.sum",
+    "lts__t_sectors_srcunit_tex.sum",
+    "dram__bytes_read.sum",
+)
+"""Metrics that are compared in each group of launches, by Nsight Compute's names."""
+
+COMPARED = (
+    "gpu__time_duration.sum",
+    "sm__cycles_elapsed.max",
+    "sm__cycles_active.avg",
+    "smsp__inst_executed.sum",
+    "smsp__inst_issued.sum",
     "smsp__thread_inst_executed.sum",
+    "smsp__inst_executed_op_branch.sum",
+    "smsp__sass_branch_targets.sum",
+    "smsp__sass_branch_targets_threads_divergent.sum",
+    "sm__inst_executed_pipe_adu.sum",
     "sm__inst_executed_pipe_alu.sum",
+    "sm__inst_executed_pipe_cbu.sum",
     "sm__inst_executed_pipe_fma.sum",
+    "sm__inst_executed_pipe_fp64.sum",
     "sm__inst_executed_pipe_lsu.sum",
+    "sm__inst_executed_pipe_uniform.sum",
     "sm__inst_executed_pipe_xu.sum",
     "sm__inst_executed_pipe_tensor_op_hmma.sum",
-    "smsp__issue_active.avg.per_cycle_active",
-    "smsp__warps_eligible.avg.per_cycle_active",
+    "sm__inst_executed_pipe_tensor_op_imma.sum",
+    "sm__inst_executed_pipe_tensor_op_dmma.sum",
     "sm__warps_active.avg.pct_of_peak_sustained_active",
+    "smsp__warps_eligible.avg.per_cycle_active",
+    "smsp__issue_active.avg.per_cycle_active",
+    "smsp__average_warp_latency_per_inst_issued.ratio",
     "sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+    "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active",
+    "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
+    "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum",
+    "lts__t_requests.sum",
     "lts__t_sectors.sum",
     "lts__t_sectors_srcunit_tex.sum",
     "lts__t_sectors_srcunit_tex_lookup_hit.sum",
+    "lts__t_sectors_srcunit_ltcfabric.sum",
     "lts__t_sectors_op_read.sum",
     "lts__t_sectors_op_write.sum",
     "lts__d_sectors_fill_device.sum",
     "dram__bytes_read.sum",
+    "dram__bytes_write.sum",
     "launch__registers_per_thread",
 )
-"""Metrics that are compared, by Nsight Compute's names."""
+"""Metrics that are compared over all launches."""
 
 
 @dataclass(frozen=True)
