@@ -118,6 +118,8 @@ def test_sectors_and_requests_are_counted_as_hardware_does() -> None:
     assert metrics["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] == 1
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == 8
     assert metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 4
+    shared = metrics["l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"]
+    assert metrics["l1tex__data_pipe_lsu_wavefronts.sum"] - shared == 2 + 1  # two lines are read, a line is written
     assert metrics["lts__t_sectors_op_read.sum"] >= 8
     assert metrics["dram__bytes_read.sum"] == 256 + CHIP.launch.dram_bytes
     assert metrics["lts__d_sectors_fill_device.sum"] == 8 + CHIP.launch.dram_bytes // 32

@@ -42,8 +42,8 @@ DATA, STAGES, REQUEST, DOWN, UP, ARRIVALS, ASKING, ASKED, TRANSLATED, TMA_FREE =
 PORT_COLUMNS = 13
 
 # Columns of EVENTS, by instruction.
-REQUESTS, SECTORS, L1_HITS, SHARED_REQUESTS, WAVEFRONTS, CONFLICTS = range(6)
-EVENT_COLUMNS = 6
+REQUESTS, SECTORS, L1_HITS, SHARED_REQUESTS, WAVEFRONTS, CONFLICTS, DEVICE_WAVEFRONTS = range(7)
+EVENT_COLUMNS = 7
 
 WRITE_WORDS, WRITE_COUNTS = 8, 13
 """Words of a line in a write buffer, and those behind its lines."""
@@ -87,7 +87,7 @@ WHOLE = Share()
 
 class Hierarchy:
     """The memories of a chip. ``table``: their arrays; ``address``: what rules take. ``totals``, ``events`` (int64
-    [instruction, 6], columns above), ``ports``, ``costs``, ``slices``: some of them.
+    [instruction, 7], columns above), ``ports``, ``costs``, ``slices``: some of them.
     """
 
     def __init__(self, table: ArrayTable) -> None:

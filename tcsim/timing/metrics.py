@@ -16,6 +16,7 @@ from tcsim.timing.gpu import TimedRun
 from tcsim.timing.hierarchy import (
     ATOMIC_SECTORS,
     CONFLICTS,
+    DEVICE_WAVEFRONTS,
     DRAM_READ,
     DRAM_WRITTEN,
     FABRIC_ATOMICS,
@@ -270,10 +271,13 @@ class _Metrics:
                 total += sum(count for pc, count in self.executed.items() if self._uses_shared_data_path(pc))
                 total += sum(self.executed[pc] - int(events[pc, [REQUESTS, SHARED_REQUESTS]].sum()) for pc in self._single())
                 total += self._flushes()
+                # A copy to shared memory is a quarter of one besides, an atomic that returns something two.
+                whole = total + events[:, DEVICE_WAVEFRONTS].sum() + events[copies, REQUESTS].sum() / 4
+                whole += events[[pc for pc in self.costs if self._returns(pc)], DEVICE_WAVEFRONTS].sum()
+                yield "l1tex__data_pipe_lsu_wavefronts.sum", round(whole)
             yield f"l1tex__{name}_mem_shared.sum", total
             yield f"l1tex__{name}_mem_shared_op_ld.sum", sum(values[pc] for pc in loads)
             yield f"l1tex__{name}_mem_shared_op_st.sum", sum(values[pc] for pc in stores)
-        yield "l1tex__data_pipe_lsu_wavefronts.sum", int(self.run.memories.totals[PORT_CYCLES])
         yield "l1tex__lsuin_requests.sum", sum(n for pc, n in self.machine.items() if self._on_lsu(pc))
         for space in ("global", "local"):
             for op, pcs in (("ld", [*loads, *copies]), ("st", stores)):
@@ -288,6 +292,11 @@ class _Metrics:
                     yield name, _ratio(sectors, requests)
         yield "l1tex__t_bytes.sum", 32 * int(events[:, SECTORS].sum())
         yield "l1tex__t_sector_hit_rate.pct", _percent(int(events[:, L1_HITS].sum()), int(events[:, SECTORS].sum()))
+
+    def _returns(self, pc: int) -> bool:
+        """Whether an instruction is an atomic on global memory that returns what was there."""
+        atomic = self.kinds.get(pc) == "atomic" and self.program.opcodes[pc].lower().startswith("atom")
+        return atomic and self._space(pc) == "global"
 
     def _single(self) -> list[int]:
         """Instructions that access memory once; one that no lane executes counts as a wavefront of shared memory."""
