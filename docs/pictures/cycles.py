@@ -28,6 +28,13 @@ measures the last three groups again there and writes such tables of them.
 - *held out: held_out*: 76 kernels, a third of the launches on tensor cores, written and recorded afterwards, and timed for the
   first time when this page was made.
 
+Counters that are far off, and why. The ADU's instructions (`sm__inst_executed_pipe_adu`): hardware counts an instruction
+again each time that it waits for a constant. `dram__bytes_write`: what was in the L2 before the launch is written when others
+need its place; of a launch's own bytes few leave in its time. Requests to the L2: some 900 of a launch itself in some passes
+of Nsight Compute, 3,300 in others. Wavefronts of the data stage: up to 15 % more where stores meet what loads bring. Bank
+conflicts: some that no address causes. Writes of the L2's halves to each other: a share of lines that differs from launch to
+launch. Throughput of the L1 in launches of microseconds: units that are busy at a launch's start count.
+
 """
 
 
