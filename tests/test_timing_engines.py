@@ -74,7 +74,7 @@ CONFIGURATIONS = st.fixed_dictionaries(
         "order": st.sampled_from(("least_recent", "youngest", "oldest")),
         "greedy": st.booleans(),
         "queue": st.integers(1, 8),
-        "merging": st.sampled_from((0, 4)),
+        "merging": st.sampled_from((1, 4)),
     }
 )
 
@@ -86,7 +86,7 @@ def configured(order: str, greedy: bool, queue: int, merging: int) -> Timing:
         chip,
         pipes=pipes,
         scheduler=msgspec.structs.replace(chip.scheduler, order=order, greedy=greedy),
-        l2=msgspec.structs.replace(chip.l2, merging_sms=merging),
+        l2=msgspec.structs.replace(chip.l2, merging_requests=merging),
     )
     return msgspec.structs.replace(H200, chip=chip)
 

@@ -131,15 +131,15 @@ def test_counted_barriers_count_whole_warps() -> None:
     assert barriers.arrive(3, 64, second, 0xFFFFFFFF, True) == (True, [second])  # type: ignore[arg-type]
 
 
-def cold(*, l1_lines: int = 64, l2_lines: int = 1 << 13, merging: int = 0) -> Hierarchy:
-    """Cold memories for 32 SMs: L1s of so many lines, L2 partitions of so many; ``merging``: SMs of a request coalescer."""
-    chip = msgspec.structs.replace(H200.chip, l2=msgspec.structs.replace(H200.chip.l2, merging_sms=merging))
+def cold(*, l1_lines: int = 64, l2_lines: int = 1 << 13, merging: int = 1) -> Hierarchy:
+    """Cold memories for 32 SMs: L1s of so many lines, L2 partitions of so many; ``merging``: requests of a GPC made one."""
+    chip = msgspec.structs.replace(H200.chip, l2=msgspec.structs.replace(H200.chip.l2, merging_requests=merging))
     capacity = L2Capacity(bytes=2 * 128 * l2_lines, source="test")
     timing = msgspec.structs.replace(H200, chip=chip, l2_capacity=capacity)
     return new_hierarchy(find_arch("h200"), timing, 4, l1_lines * 128, 32)
 
 
-NEAR, FAR = 0, H200.chip.l2.sms_in_turn  # SMs next to the first and to the second partition
+NEAR, FAR = (find_arch("h200").limits.gpcs[n][0] for n in (0, 1))  # SMs next to the first and to the second partition
 
 
 def lines_at_home(h: Hierarchy, partition: int) -> Iterator[int]:
@@ -198,7 +198,7 @@ def test_reads_of_neighbouring_sms_are_merged_while_the_line_is_under_way() -> N
     h = cold(merging=4)
     first = read(h, 7, 15, 0, 0)
     assert read(h, 7, 15, 100, 1) == first - 100 and h.totals[READ_SECTORS] == 4
-    read(h, 7, 15, 100, 4)  # of another group
+    read(h, 7, 15, 100, FAR)  # of another GPC
     assert h.totals[READ_SECTORS] == 8
     read(h, 7, 3, 100, 1)  # other sectors
     assert h.totals[READ_SECTORS] == 10
@@ -372,13 +372,30 @@ def test_ctas_go_to_the_sms_in_turn_then_where_one_ends() -> None:
     assert Placement(8, (), 2, 1, 3).sites == [(0,), (2,), (4,)]  # one SM of each TPC
 
 
-def test_clusters_go_to_gpcs_in_turn_and_leave_no_cta_behind() -> None:
-    gpcs = find_arch("h200").limits.gpcs
-    assert sorted(sm for gpc in gpcs for sm in gpc) == list(range(132))
+def test_ctas_of_a_unit_have_numbers_in_a_row() -> None:
+    """As %smid of the CTAs of small grids says on an H200, whose SMs 128, 129, 130, 131, 124 ... are 0, 1, 2, 3, 4 ... here."""
+    units = find_arch("h200").limits.units
+
+    def first(ctas: int) -> list[int]:
+        return [sm for (sm,) in Placement(132, units, 1, 1, ctas).sites]
+
+    assert first(4) == [0, 2, 4, 6] and first(8) == list(range(8)) and first(132) == list(range(132))
+    assert first(12) == [*range(8), 8, 24, 40, 124]
+    assert first(17) == [*range(8), 8, 24, 40, 56, 72, 88, 106, 124, 126]
+    # One for each TPC (66 of them, of which the last has four), but the first eight SMs are full.
+    assert first(66) == [*range(8), *range(8, 88, 2), *range(88, 102, 2), *range(106, 120, 2), *range(124, 132, 2)]
+    assert first(100)[8:20] == [8, 9, 10, 11, 12, 13, 14, 15, 16, 18, 20, 22]
+    assert [site for (site,) in Placement(132, units, 2, 1, 133).sites] == [*range(0, 264, 2), 1]
+
+
+def test_clusters_go_to_units_in_turn_and_leave_no_cta_behind() -> None:
+    limits = find_arch("h200").limits
+    gpcs = limits.units
+    assert sorted(sm for gpc in limits.gpcs for sm in gpc) == sorted(sm for unit in gpcs for sm in unit) == list(range(132))
     sites = {size: Placement(132, gpcs, 1, size, 10**6).sites for size in (2, 4, 8)}
     # CTAs of clusters of 2, 4 and 8 that an H200 holds at once if each takes an SM: 132, 120 and 120.
     assert {size: size * len(found) for size, found in sites.items()} == {2: 132, 4: 120, 8: 120}
-    assert sites[4][:2] == [(14, 15, 30, 31), (0, 1, 16, 17)]
+    assert sites[4][:2] == [(8, 9, 10, 11), (24, 25, 26, 27)]
     placement = Placement(132, gpcs, 2, 8, 3)
     assert len(placement.sites) == 3 and [placement.rank_of[place] for place in placement.sites[1]] == list(range(8))
     pairs = Placement(132, gpcs, 1, 2, 2)

@@ -77,7 +77,7 @@ def chip_of(seed: int) -> Timing:
         l2,
         slices=rng.choice((2, 8, l2.slices)),
         hit_ns=rng.choice((30.0, l2.hit_ns)),
-        merging_sms=rng.choice((0, 2, l2.merging_sms)),
+        merging_requests=rng.choice((1, 2, l2.merging_requests)),
         port_bytes=rng.choice((32, 64)),
     )
     parts["pipes"] = {name: msgspec.structs.replace(pipe, queue=pipes[name]) for name, pipe in chip.pipes.items()}

@@ -12,9 +12,14 @@ __all__ = ["Arch", "Limits", "Memory"]
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True):
-    """Resources per SM and per launch. Bytes, registers of 32 bits, threads. ``gpcs``: the numbers of the SMs of each GPC, in
-    the order in which clusters take them; none given: all SMs are one. ``barriers_per_sm``: named barriers; 0: not known, and
-    taken to limit nothing."""
+    """Resources per SM and per launch. Bytes, registers of 32 bits, threads. ``barriers_per_sm``: named barriers; 0: not known,
+    and taken to limit nothing.
+
+    ``gpcs``: the numbers of the SMs of each GPC, which share a way to the L2; ``halves``: which partition of the L2 each is next
+    to. ``units``: SMs that the work distributor gives CTAs, and clusters, as one, in the order of the CTAs' numbers in a first
+    wave (the two of a TPC side by side). A GPC is one, or several. None given: they are not known (see ``L2.sms_in_turn``), and
+    all SMs are one unit.
+    """
 
     sms: int
     max_warps_per_sm: int
@@ -30,6 +35,8 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     shared_allocation_unit: int
     source: str
     gpcs: tuple[tuple[int, ...], ...] = ()
+    halves: tuple[int, ...] = ()
+    units: tuple[tuple[int, ...], ...] = ()
     barriers_per_sm: int = 0
 
 

@@ -250,16 +250,16 @@ class L1(Struct, frozen=True, forbid_unknown_fields=True):
 class L2(Struct, frozen=True, forbid_unknown_fields=True):
     """The L2 cache.
 
-    ``partitions``, each next to half of the SMs (alternating in runs of ``sms_in_turn``) and of the memory; ``slices`` in all.
+    ``partitions``, each next to half of the SMs and of the memory; ``slices`` in all. ``sms_in_turn``: of a GPU whose GPCs are
+    not known (``Limits.gpcs``) so many SMs in a row are taken for one, and to be next to the partitions in turn.
     ``hit_ns``: what a hit in the near partition takes beyond the L1. ``far_ns``: what going to the other partition adds.
     A slice is busy with a read for ``read_clocks`` of its clock, of ``clock_hz``, for each sector, with a write for
     ``write_clocks``, with the sectors that memory or the other partition brings for ``fill_clocks`` each; with any request for
     at least one, with a write for at least ``least_write_clocks``. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM
     asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: for
     how long an atomic keeps a slice busy, for each sector and each lane on the busiest word, at least ``atomic_lane_ns`` for
-    each lane. ``ahead_ns``: how far the slices may be behind when a store leaves its SM. ``merging_sms``: SMs in a row whose
-    reads of a line that is under way for one of them are merged in front of the L2 (0: none are), up to ``merging_requests``
-    into one.
+    each lane. ``ahead_ns``: how far the slices may be behind when a store leaves its SM. Reads of a line that is under way for
+    another SM of the GPC are merged in front of the L2, up to ``merging_requests`` into one (1: none are).
     """
 
     partitions: int
@@ -276,7 +276,6 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     atomic_ns: float
     atomic_lane_ns: float
     ahead_ns: float
-    merging_sms: int
     merging_requests: int
     source: str
 

@@ -12,28 +12,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from isa.compiled import inlined
 from tcsim.arch import Arch, Timing
+from tcsim.arch.timing_spec import L2 as L2Spec
 from tcsim.timing.arrays import ArrayTable
 from tcsim.timing.constant_cache import put_constant_caches
 from tcsim.timing.lru import new_lru
 from tcsim.timing.units import TICKS, cycles_of_ns, ticks_of_bytes
 
-__all__ = ["Hierarchy", "Share", "new_hierarchy", "serve"]
+__all__ = ["Hierarchy", "Share", "locations", "new_hierarchy", "serve"]
 
 LINE_BYTES = 128
 
 # Constants of the rules, in cycles or (T) in ticks.
 (
     L1_LATENCY, TAG_T, COPY_LATENCY, SHARED_LATENCY, WAVEFRONT_LATENCY, SHARED_ATOMIC, STAGE, STAGE_WAVEFRONT, STAGE_STORE,
-    L2_HIT, L2_FAR, CLOCK_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, SMS_IN_TURN, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
-    FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_SMS, GROUP_REQUESTS, REFRESH_T,
+    L2_HIT, L2_FAR, CLOCK_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
+    FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_REQUESTS, REFRESH_T,
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_AHEAD_MISS,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
     READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN, WRITE_LINES, WRITE_HOLD, AHEAD_T,
-) = range(53)  # fmt: skip
-COST_COUNT = 53
+) = range(51)  # fmt: skip
+COST_COUNT = 51
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -57,18 +59,19 @@ TOTAL_COUNT = 16
 
 
 # Numbers of arrays in the table. L1, L2: sets of caches. Lines, by cache and slot: valid sectors (and, times 16, dirty ones),
-# and when the last of them is there. MERGES [group * MERGE_SLOTS + slot]: line, sectors, when they are there, and requests put
-# together, of requests under way for a group of SMs. CODE [sm, block]: when a block of instructions is there, -1 if it is not;
+# and when the last of them is there. MERGES [GPC * MERGE_SLOTS + slot]: line, sectors, when they are there, and requests put
+# together, of requests under way for a GPC. CODE [sm, block]: when a block of instructions is there, -1 if it is not;
 # CODE_USED: stamp of its last use, then how many are there, and the last stamp. MBARRIER, MBARRIER_LATEST, MBARRIER_DONE
 # [place, 8 bytes of shared memory]: mbarrier objects (tcsim.timing.mbarriers). SCRATCH: a row for what nobody reads. WRITES
-# [sm]: its write buffer (tcsim.timing.write_buffer).
+# [sm]: its write buffer (tcsim.timing.write_buffer). LOCATIONS [sm]: the partition of the L2 next to it, and its GPC.
 COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, CODE, CODE_USED, MERGES = (
     0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 23, 24,
 )  # fmt: skip
 MBARRIER, MBARRIER_LATEST, MBARRIER_DONE, SCRATCH = 25, 26, 27, 28
 # 29 to 32: constant caches (tcsim.timing.constant_cache).
 WRITES = 33
-FIRST_FREE = 34
+LOCATIONS = 34
+FIRST_FREE = 35
 """The numbers from here on are free for other users of the table."""
 TABLE = 80
 
@@ -96,8 +99,23 @@ class Hierarchy:
         self.costs, self.slices = table[COSTS], table[SLICES]
 
 
+NEAR, GPC = range(2)
+"""Columns of LOCATIONS."""
+
+
+def locations(arch: Arch, spec: L2Spec) -> NDArray[np.int64]:
+    """LOCATIONS of all SMs of a GPU: the partition next to each, and its GPC."""
+    found = np.zeros((arch.limits.sms, 2), np.int64)
+    if not arch.limits.gpcs:
+        found[:, GPC] = np.arange(arch.limits.sms) // spec.sms_in_turn
+        found[:, NEAR] = found[:, GPC] % spec.partitions
+    for number, (sms, half) in enumerate(zip(arch.limits.gpcs, arch.limits.halves, strict=True)):
+        found[list(sms)] = half, number
+    return found
+
+
 MERGE_SLOTS = 1024
-"""Requests under way that are told apart in front of the L2, for each group of SMs (as many as Accel-Sim's model of GH100's
+"""Requests under way that are told apart in front of the L2, for each GPC (as many as Accel-Sim's model of GH100's
 request coalescer has)."""
 
 
@@ -147,7 +165,6 @@ def new_hierarchy(
     costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
     costs[ATOMIC_T] = max(1, round(TICKS * spec.atomic_ns * hz / 1e9))
     costs[PARTITIONS], costs[SLICES_EACH] = spec.partitions, slices
-    costs[SMS_IN_TURN] = spec.sms_in_turn
     costs[DRAM_NEAR], costs[DRAM_FAR] = cycles_of_ns(dram.latency_ns, hz), cycles_of_ns(dram.far_latency_ns, hz)
     costs[FILL_SECTORS] = dram.fill_bytes // 32
     channels = max(1, round(dram.channels * share.footprint))
@@ -173,7 +190,7 @@ def new_hierarchy(
     l1_slots = max(1, l1_bytes // LINE_BYTES)
     l2_slots = max(1, round(timing.l2_capacity.bytes * share.footprint) // LINE_BYTES // spec.partitions)
     costs[CHANNEL_COUNT] = channels
-    costs[GROUP_SMS], costs[GROUP_REQUESTS] = spec.merging_sms, spec.merging_requests
+    costs[GROUP_REQUESTS] = spec.merging_requests
     table = ArrayTable(TABLE)
     table.put(COSTS, costs)
     table.put(SCRATCH, np.zeros((1, 32), np.int64))
@@ -191,8 +208,9 @@ def new_hierarchy(
     new_lru(table, L2, spec.partitions, l2_slots)
     for number, caches, slots in ((L1_VALID, sms, l1_slots), (L2_STATE, spec.partitions, l2_slots)):
         table.put(number, np.zeros((caches, slots), np.int64))
-    groups = -(-sms // spec.merging_sms) if spec.merging_sms else 1
-    table.put(MERGES, np.full((groups * MERGE_SLOTS, 4), -1, np.int64))
+    places = locations(arch, spec)[:sms]
+    table.put(LOCATIONS, places)
+    table.put(MERGES, np.full(((1 + int(places[:, GPC].max())) * MERGE_SLOTS, 4), -1, np.int64))
     put_constant_caches(table, chip.constant_cache, hz, sms, *constants)
     table.put(CODE, np.full((sms, blocks), -1, np.int64))
     table.put(CODE_USED, np.zeros((sms, blocks + 2), np.int64))

@@ -33,7 +33,7 @@ from tcsim.timing.hierarchy import (
     FABRIC_WRITES,
     FILLS,
     GROUP_REQUESTS,
-    GROUP_SMS,
+    GPC,
     L2,
     L2_FAR,
     L2_HIT,
@@ -42,8 +42,10 @@ from tcsim.timing.hierarchy import (
     L2_THERE,
     LAST_SERVED,
     LEAST_STORE_T,
+    LOCATIONS,
     MERGE_SLOTS,
     MERGES,
+    NEAR,
     PARTITIONS,
     PORTS,
     READ_HITS,
@@ -54,7 +56,6 @@ from tcsim.timing.hierarchy import (
     SLICE_BUSY,
     SLICES,
     SLICES_EACH,
-    SMS_IN_TURN,
     STORE_T,
     TOTALS,
     UP,
@@ -74,8 +75,8 @@ _WHOLE = 15
 
 @compiled
 def near_partition(m, sm):
-    """The partition next to an SM: they alternate in runs of SMs."""
-    return sm // row(m, COSTS, 0)[SMS_IN_TURN] % row(m, COSTS, 0)[PARTITIONS]
+    """The partition next to an SM."""
+    return row(m, LOCATIONS, sm)[NEAR]
 
 
 @compiled
@@ -132,9 +133,9 @@ def l2_read(m, sm, line, mask, now, start):
         serve(row(m, PORTS, sm), REQUEST, start * TICKS, TICKS),
         serve(row(m, PORTS, sm), DOWN, start * TICKS, count * row(m, COSTS, 0)[SECTOR_T]),
     )
-    if row(m, COSTS, 0)[GROUP_SMS] == 0:
+    if row(m, COSTS, 0)[GROUP_REQUESTS] == 1:
         return _fetch(m, sm, line, mask, now, served)
-    merge = row(m, MERGES, sm // row(m, COSTS, 0)[GROUP_SMS] * MERGE_SLOTS + ((line ^ line >> 10) & (MERGE_SLOTS - 1)))
+    merge = row(m, MERGES, row(m, LOCATIONS, sm)[GPC] * MERGE_SLOTS + ((line ^ line >> 10) & (MERGE_SLOTS - 1)))
     under_way = merge[0] == line and merge[2] > now
     if under_way and mask == merge[1] and merge[3] < row(m, COSTS, 0)[GROUP_REQUESTS]:
         merge[3] += 1

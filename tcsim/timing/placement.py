@@ -3,6 +3,9 @@
 A *place* is room for a CTA: place p belongs to SM p // per_sm. A *site* has a place for each CTA of a cluster, by rank; those
 of a cluster of more than one CTA lie in one GPC, as on hardware (CUDA programming guide, "Thread Block Clusters"), side by side
 on different SMs as far as there are enough.
+
+Which SMs get a CTA each is settled by turns, and then the CTAs are numbered: those of a unit, most often a GPC, in a row
+(%smid of the CTAs of grids of 1 to 264 CTAs on an H200, each as :func:`_spread` gives them, but for a few of the second wave).
 """
 
 from __future__ import annotations
@@ -15,21 +18,19 @@ __all__ = ["Placement"]
 class Placement:
     """The sites of a launch, in the order in which they are first filled: breadth first over the SMs.
 
-    A launch of at most one CTA for every two SMs leaves every second one idle, as hardware does with the two of a TPC.
-
-    ``sms``: of the chip; ``gpcs``: the SMs of each of its GPCs (none given: it is one). ``per_sm``: CTAs that an SM holds at
-    once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
+    ``sms``: of the chip; ``units``: its SMs in groups (:class:`tcsim.arch.spec.Limits`; none given: it is one). ``per_sm``: CTAs
+    that an SM holds at once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
 
     ``sites``: places by rank. ``site_of``, ``rank_of``: by place, -1 for one that is never used. ``used``: SMs up to the last
     that is used. ``busy``: SMs of the chip that run CTAs. ``numbers``: of the sites, among the ``whole`` that the chip has;
     :meth:`keep` leaves only some of them.
     """
 
-    def __init__(self, sms: int, gpcs: Sequence[Sequence[int]], per_sm: int, size: int, clusters: int) -> None:
+    def __init__(self, sms: int, units: Sequence[Sequence[int]], per_sm: int, size: int, clusters: int) -> None:
         self.size = size
         self.per_sm = min(per_sm, -(-clusters * size // sms)) if size == 1 else per_sm
-        apart = 2 if 2 * clusters <= sms else 1
-        every = self._by_turns(self._breadth_first(range(0, sms, apart)), 1) if size == 1 else self._clustered(sms, gpcs)
+        units = units or (range(sms),)
+        every = self._alone(sms, units, clusters) if size == 1 else self._clustered(units)
         self.sites = [site for site, _ in zip(every, range(clusters), strict=False)]
         self.numbers, self.whole = list(range(len(self.sites))), len(self.sites)
         self.busy = len(self.sms)
@@ -88,13 +89,47 @@ class Placement:
     def _by_turns(places: Iterator[int], size: int) -> Iterator[tuple[int, ...]]:
         yield from zip(*[places] * size, strict=False)
 
-    def _clustered(self, sms: int, gpcs: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-        """The GPCs take clusters in turn."""
-        waiting = [self._by_turns(self._breadth_first(gpc), self.size) for gpc in gpcs or (range(sms),)]
+    def _alone(self, sms: int, units: Sequence[Sequence[int]], ctas: int) -> Iterator[tuple[int]]:
+        """CTAs without a cluster: a layer on all SMs, then the next."""
+        for layer in range(self.per_sm):
+            for sm in _spread(units, min(sms, ctas - layer * sms)):
+                yield (sm * self.per_sm + layer,)
+
+    def _clustered(self, units: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+        """The units take clusters in turn, those of a single TPC what others have no room for."""
+        units = sorted(units, key=lambda unit: len(unit) <= _TPC)
+        waiting = [self._by_turns(self._breadth_first(unit), self.size) for unit in units]
         while waiting:
-            for gpc in tuple(waiting):
-                site = next(gpc, None)
+            for unit in tuple(waiting):
+                site = next(unit, None)
                 if site is None:
-                    waiting.remove(gpc)
+                    waiting.remove(unit)
                 else:
                     yield site
+
+
+_TPC = 2
+"""SMs of a TPC."""
+
+
+def _spread(units: Sequence[Sequence[int]], ctas: int) -> Iterator[int]:
+    """The SMs that get one of ``ctas`` CTAs, in the order of their numbers.
+
+    Units of a single TPC fill up first, then the others take turns, beginning with the last: one CTA for each TPC, and a second
+    where all TPCs have one.
+    """
+    counts = [0] * len(units)
+    small = [number for number, unit in enumerate(units) if len(unit) <= _TPC]
+    large = [number for number in (len(units) - 1, *range(len(units) - 1)) if number not in small]
+    for turns in (small, large):
+        for most in ([-(-len(unit) // _TPC) for unit in units], [len(unit) for unit in units]):
+            while ctas > 0 and any(counts[number] < most[number] for number in turns):
+                for number in turns:
+                    if ctas > 0 and counts[number] < most[number]:
+                        counts[number] += 1
+                        ctas -= 1
+    for unit, count in zip(units, counts, strict=True):
+        firsts = unit[::_TPC]
+        both = max(0, count - len(firsts))
+        yield from unit[: _TPC * both]
+        yield from firsts[both:count]

@@ -32,9 +32,11 @@ from tcsim.timing.hierarchy import (
     FABRIC_WRITES,
     FILLS,
     LAST_SERVED,
+    NEAR,
     READ_HITS,
     READ_SECTORS,
     Hierarchy,
+    locations,
 )
 
 __all__ = ["SampleError", "Sampled", "check_sample", "sample_error", "sampled_sms", "scale_up"]
@@ -93,16 +95,16 @@ def check_sample(name: str, sms: int, arch: Arch, depends: bool) -> None:
 
 def sampled_sms(sms: int, arch: Arch, chip: Chip, clustered: bool) -> frozenset[int]:
     """The SMs of a sample of about ``sms``: as many next to each partition of the L2; or, for clusters, each of which lies in a
-    GPC, the first GPCs that have so many."""
-    if clustered and arch.limits.gpcs:
+    unit, the first units that have so many."""
+    if clustered and arch.limits.units:
         chosen: list[int] = []
-        for gpc in arch.limits.gpcs:
+        for unit in arch.limits.units:
             if len(chosen) >= sms:
                 break
-            chosen += gpc
+            chosen += unit if len(unit) > 2 else ()
         return frozenset(chosen)
-    turn, partitions = chip.l2.sms_in_turn, chip.l2.partitions
-    by_partition = [[sm for sm in range(arch.limits.sms) if sm // turn % partitions == number] for number in range(partitions)]
+    partitions, near = chip.l2.partitions, locations(arch, chip.l2)[:, NEAR]
+    by_partition = [np.flatnonzero(near == number).tolist() for number in range(partitions)]
     each = [-(-(sms - number) // partitions) for number in range(partitions)]
     return frozenset(sm for some, count in zip(by_partition, each, strict=True) for sm in some[:count])
 
