@@ -205,11 +205,11 @@ def _check_copies(tracks: list[Track]) -> None:
     assert len(loads) == 4 and len(copies) == 5 and all("1,024 B" in each.name for each in loads)
     waits = [each for track in tracks if track.name.startswith("mbarrier waits") for each in track.slices]
     assert len(waits) == 4 and min(each.end for each in waits) >= max(each.end for each in loads)
-    reached = [each for track in tracks if track.name.startswith("CTA 4 warp") for each in track.slices]
+    reached = [each for track in tracks if track.name.startswith("CTA 0 warp") for each in track.slices]
     for load in loads:
         users = [each for each in reached if set(load.out) & set(each.into)]
         assert len(users) == 4 and min(each.start for each in users) >= load.end
-    assert [each.name for track in tracks if track.name == "CTA slot 0" for each in track.slices] == ["CTA 4"]
+    assert [each.name for track in tracks if track.name == "CTA slot 0" for each in track.slices] == ["CTA 0"]
 
 
 def test_every_cycle_of_every_warp_has_one_reason_on_the_compiled_engine() -> None:

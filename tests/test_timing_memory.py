@@ -192,6 +192,23 @@ def test_copies_are_waited_for_by_group() -> None:
     assert timed.profile.metrics["smsp__inst_executed_op_ldgsts.sum"] == 3
 
 
+@pytest.mark.parametrize(
+    ("wide", "pitch", "offset", "counted", "sectors"),
+    [(4, 64, 0, 16, 16), (4, 80, 0, 20, 20), (4, 96, 0, 16, 16), (8, 144, 0, 18, 24), (2, 48, 0, 24, 16), (4, 64, 16, 24, 24)],
+)
+def test_copies_to_places_that_are_not_aligned_ask_twice(wide: int, pitch: int, offset: int, counted: int, sectors: int) -> None:
+    """Rows of so many lanes, 2 KiB apart in memory: what Nsight Compute counts on an H200, which has some requests in common."""
+    body = f"""{SHARED}
+        mov.u32 %r1, box; and.b32 %r2, lane, {wide - 1}; shl.b32 %r2, %r2, 4; shr.u32 %r3, lane, {wide.bit_length() - 1};
+        mad.lo.u32 %r4, %r3, {pitch}, %r1; add.u32 %r4, %r4, %r2; mad.lo.u32 %r5, %r3, 2048, %r2;
+        cvt.u64.u32 %rd1, %r5; add.s64 %rd2, pin, %rd1;
+        cp.async.cg.shared.global [%r4+{offset}], [%rd2], 16; cp.async.wait_all; min.u32 result, lane, 7;
+    """
+    timed = Timed(body, data=np.zeros(8192, np.uint32))
+    assert timed.profile.metrics["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"] == counted
+    assert timed.profile.metrics["lts__t_sectors_srcunit_tex.sum"] == sectors + 4  # the results
+
+
 def test_a_fence_waits_for_stores_and_an_atomic_goes_to_the_l2() -> None:
     body = apart("st.global.u32 [pin], tid; membar.gl; min.u32 %r1, lane, 1;")
     timed = Timed(body)

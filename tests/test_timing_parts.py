@@ -390,12 +390,13 @@ def test_ctas_of_a_unit_have_numbers_in_a_row() -> None:
 
 def test_clusters_go_to_units_in_turn_and_leave_no_cta_behind() -> None:
     limits = find_arch("h200").limits
-    gpcs = limits.units
-    assert sorted(sm for gpc in limits.gpcs for sm in gpc) == sorted(sm for unit in gpcs for sm in unit) == list(range(132))
+    gpcs = limits.clusters
+    for groups in (limits.gpcs, limits.units, gpcs):
+        assert sorted(sm for group in groups for sm in group) == list(range(132))
     sites = {size: Placement(132, gpcs, 1, size, 10**6).sites for size in (2, 4, 8)}
     # CTAs of clusters of 2, 4 and 8 that an H200 holds at once if each takes an SM: 132, 120 and 120.
     assert {size: size * len(found) for size, found in sites.items()} == {2: 132, 4: 120, 8: 120}
-    assert sites[4][:2] == [(8, 9, 10, 11), (24, 25, 26, 27)]
+    assert sites[4][:2] == [(0, 1, 2, 3), (8, 9, 10, 11)]
     placement = Placement(132, gpcs, 2, 8, 3)
     assert len(placement.sites) == 3 and [placement.rank_of[place] for place in placement.sites[1]] == list(range(8))
     pairs = Placement(132, gpcs, 1, 2, 2)

@@ -229,7 +229,7 @@ def _board(nearest: Arch, measured: Table, where: str, notes: _Notes) -> Table:
     for key, name in names.items():
         limits[key] = said[name] // 32 if key == "max_warps_per_sm" else said[name]
     if said and said["sms"] != nearest.limits.sms:
-        for key in ("gpcs", "halves", "units"):
+        for key in ("gpcs", "halves", "units", "clusters"):
             limits.pop(key, None)
     driver = f"the driver, {where}"
     limits["source"] = _source(names, driver, nearest.name, limits["source"])

@@ -16,9 +16,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     and taken to limit nothing.
 
     ``gpcs``: the numbers of the SMs of each GPC, which share a way to the L2; ``halves``: which partition of the L2 each is next
-    to. ``units``: SMs that the work distributor gives CTAs, and clusters, as one, in the order of the CTAs' numbers in a first
-    wave (the two of a TPC side by side). A GPC is one, or several. None given: they are not known (see ``L2.sms_in_turn``), and
-    all SMs are one unit.
+    to. ``units``: SMs that the work distributor gives CTAs as one, in the order of the CTAs' numbers in a first wave (the two of
+    a TPC side by side); ``clusters``: SMs that a cluster finds its place among. None given: they are not known (see
+    ``L2.sms_in_turn``), and all SMs are one unit.
     """
 
     sms: int
@@ -37,6 +37,7 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     gpcs: tuple[tuple[int, ...], ...] = ()
     halves: tuple[int, ...] = ()
     units: tuple[tuple[int, ...], ...] = ()
+    clusters: tuple[tuple[int, ...], ...] = ()
     barriers_per_sm: int = 0
 
 

@@ -135,14 +135,16 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
     detail, sector address / 32, ...], where the detail is of a load the wavefronts it takes if it hits the L1, of a store
     how many bytes it stores if it leaves some of its sectors' alone, else 0, of an atomic the most lanes on one word, of a
     load of constants, whose addresses are places in their image, how many differ. Behind the sectors of an atomic stands for
-    each of them the most lanes on one of its words. A copy has both parts, shared first. A tile has one part per register.
+    each of them the most lanes on one of its words. A copy has both parts, shared first; its detail is the number of its
+    requests past the L1, which follow (:func:`_requests`; 0: not described). A tile has one part per register.
     """
     words, row = as_i64(words), as_i32(row)
     addresses = as_i64(stack_array(32, np.int64).ctypes.data)
+    targets = as_i64(stack_array(32, np.int64).ctypes.data)
     operands = as_i32(pool + row[ROW_AT])
     if row[SECOND] >= 0:
-        _addresses(addresses, row[SECOND], row[SECOND_PLANES], operands, base)
-        start = _append(words, start, addresses, executing, np.int64(row[SIZE]), np.int64(SHARED), np.int64(STORE), ctx)
+        _addresses(targets, row[SECOND], row[SECOND_PLANES], operands, base)
+        start = _append(words, start, targets, executing, np.int64(row[SIZE]), np.int64(SHARED), np.int64(STORE), ctx)
     _addresses(addresses, row[OPERAND], row[PLANES], operands, base)
     if row[SCALE] > 1 or row[UNIFORM]:
         _complete(addresses, row, operands, base)
@@ -150,10 +152,69 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
         lanes = executing if row[ROWS] >= 32 else executing & np.uint32((np.int64(1) << row[ROWS]) - 1)
         if row[READING] >= 0:
             lanes = lanes & _reading(row[HOW], as_u32(base + operands[row[READING]]))
-        what = np.int64(row[WHAT]) if row[SECOND] < 0 else np.int64(LOAD)
+        if row[SECOND] >= 0:
+            end = _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), np.int64(LOAD), ctx)
+            words[start + 1] = 0
+            return _requests(words, start, end, addresses, targets, np.uint32(lanes)) if row[SIZE] == 16 else end
+        what = np.int64(row[WHAT])
         return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), what, ctx)
     tile = as_i64(tiles + 8 * TILE_COLUMNS * row[TILE])
     return _append_tile(words, start, row, tile, addresses, base, operands, executing, ctx)
+
+
+@compiled
+def _requests(words, start, end, addresses, targets, lanes):
+    """Append to a part of a copy of 16 bytes a lane the sectors its tags count and its requests past the L1, each line << 4 |
+    sectors of it; returns the position behind them.
+
+    A request brings what goes to one line of 128 bytes of shared memory. A sector that does not go to an aligned place there is
+    asked for twice, once for each half, and counted for each of the two places that it partly fills. (Nsight Compute on an H200:
+    rows of 32, 64, 128 and 512 bytes at pitches of 32 to 272 bytes, sectors and requests exact; in ``tcsim.timing.l2`` those
+    for the same sectors become one.)
+    """
+    if end == start + 2:
+        return end
+    places = as_i64(stack_array(32, np.int64).ctypes.data)
+    count = np.int64(0)
+    askew = False
+    for lane in range(32):
+        if not (lanes >> np.uint32(lane)) & np.uint32(1):
+            continue
+        line, place = addresses[lane] >> LINE_BITS, (targets[lane] >> LINE_BITS) * 4
+        if (addresses[lane] ^ targets[lane]) & 16:
+            askew = True
+            place += 1 + (addresses[lane] >> 4 & 1)
+        sector = np.int64(1) << (addresses[lane] >> SECTOR_BITS & 3)
+        at = count - 1
+        while at >= 0 and (places[at] != place or words[end + 1 + at] >> 4 != line):
+            at -= 1
+        if at < 0:
+            places[count] = place
+            words[end + 1 + count] = line << 4 | sector
+            count += 1
+        else:
+            words[end + 1 + at] |= sector
+    words[start + 1] = count
+    words[end] = _filled(addresses, targets, lanes) if askew else words[start]
+    return end + 1 + count
+
+
+@compiled
+def _filled(addresses, targets, lanes):
+    """The sectors of shared memory that are filled, counted again for each line that they are filled from."""
+    count = np.int64(0)
+    for lane in range(32):
+        if (lanes >> np.uint32(lane)) & np.uint32(1):
+            count += 1
+            for other in range(lane):
+                if (
+                    (lanes >> np.uint32(other)) & np.uint32(1)
+                    and addresses[other] >> LINE_BITS == addresses[lane] >> LINE_BITS
+                    and targets[other] >> SECTOR_BITS == targets[lane] >> SECTOR_BITS
+                ):
+                    count -= 1
+                    break
+    return count
 
 
 @compiled

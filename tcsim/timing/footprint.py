@@ -106,7 +106,7 @@ def _lines(pcs, payload, words, used, accesses, signals, lines):
                     continue
                 for place in range(at + 2, at + 2 + sectors):
                     count = _note(lines, count, words[warp, place] >> _SECTORS_BITS)
-                at = end if accesses[pc, WHAT] == ATOMIC else at + 2 + sectors
+                at = end if accesses[pc, WHAT] == ATOMIC or accesses[pc, SECOND] >= 0 else at + 2 + sectors
     return count
 
 

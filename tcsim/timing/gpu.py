@@ -101,7 +101,8 @@ def run_timed(
     spare = 1 < per_sm < residency.by_barriers and geometry.threads < arch.limits.max_threads_per_cta
     configured = carve_out(chip.l1, arch.limits, shared, per_sm, spare=spare) if shared else 0
     clusters = geometry.ctas // geometry.cluster_size
-    placement = Placement(arch.limits.sms, arch.limits.units, per_sm, geometry.cluster_size, clusters)
+    units = arch.limits.units if geometry.cluster_size == 1 else arch.limits.clusters
+    placement = Placement(arch.limits.sms, units, per_sm, geometry.cluster_size, clusters)
     if not placement.sites:
         raise DeviceError(f"kernel {program.name}: no GPC of {arch.full_name} has room for {geometry.cluster_size} of its CTAs")
     signalled = shared + program.reserved_shared if (signal_table(program)[:, 0] >= 0).any() else 0

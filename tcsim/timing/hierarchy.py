@@ -114,9 +114,9 @@ def locations(arch: Arch, spec: L2Spec) -> NDArray[np.int64]:
     return found
 
 
-MERGE_SLOTS = 1024
-"""Requests under way that are told apart in front of the L2, for each GPC (as many as Accel-Sim's model of GH100's
-request coalescer has)."""
+MERGE_SLOTS = 4096
+"""Requests under way that are told apart in front of the L2, for each GPC: so many that they do not run out. (Accel-Sim's model
+of GH100's request coalescer has 1,024; with as many here, tensor-core kernels merge a tenth less than an H200.)"""
 
 
 def new_hierarchy(

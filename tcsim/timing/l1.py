@@ -31,7 +31,7 @@ from tcsim.timing.write_buffer import write_line
 
 FIRST_LOCAL_LINE, LOCAL_LINES = LOCAL_DEVICE_BASE // LINE_BYTES, 1 << 33
 
-__all__ = ["l1_atomic", "l1_load", "l1_store", "lines_in", "tag_cycles"]
+__all__ = ["l1_atomic", "l1_bypass", "l1_load", "l1_store", "lines_in", "tag_cycles"]
 
 
 @compiled
@@ -99,6 +99,16 @@ def l1_load(m, sm, words, first, end, wavefronts, now, start, cached):
                 if there > row(m, L1_THERE, sm)[slot]:
                     row(m, L1_THERE, sm)[slot] = there
     return ready, hits
+
+
+@compiled
+def l1_bypass(m, sm, words, first, end, now, start):
+    """Ask the L2 for what copies past the L1 bring: requests ``words[first:end]``, each line << 4 | sectors. Returns the cycle in
+    which all data is there."""
+    ready = start
+    for index in range(first, end):
+        ready = max(ready, l2_read(m, sm, words[index] >> 4, words[index] & 15, now, start))
+    return ready + row(m, COSTS, 0)[L1_LATENCY]
 
 
 @compiled

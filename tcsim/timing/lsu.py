@@ -44,7 +44,7 @@ from tcsim.timing.hierarchy import (
     WAVEFRONTS,
     serve,
 )
-from tcsim.timing.l1 import l1_atomic, l1_load, l1_store, lines_in, tag_cycles
+from tcsim.timing.l1 import l1_atomic, l1_bypass, l1_load, l1_store, lines_in, tag_cycles
 from tcsim.timing.units import TICKS
 from tcsim.timing.write_buffer import queue_store
 
@@ -204,10 +204,17 @@ def copy_part(m, sm, sub, pc, fewest, cached, port, words, at, now):
     """
     words = as_i64(words)
     _count_shared(m, pc, words[at], fewest)
-    count = words[at + 2]
+    count, requests = words[at + 2], words[at + 3]
     first = at + 4
-    port = max(port, tag_cycles(m, lines_in(words, first, first + count)))
-    start = enter(m, sm, sub, now, port, row(m, COSTS, 0)[STAGE])
-    done, hits = l1_load(m, sm, words, first, first + count, 1, now, start, cached)
+    end = first + count
+    if requests == 0 or cached:
+        port = max(port, tag_cycles(m, lines_in(words, first, end)))
+        start = enter(m, sm, sub, now, port, row(m, COSTS, 0)[STAGE])
+        done, hits = l1_load(m, sm, words, first, end, 1, now, start, cached)
+    else:
+        port = max(port, tag_cycles(m, requests))
+        start = enter(m, sm, sub, now, port, row(m, COSTS, 0)[STAGE])
+        count, hits = words[end], 0
+        done = l1_bypass(m, sm, words, end + 1, end + 1 + requests, now, start)
     _count_device(m, pc, count, hits, 0)
-    return start, done + row(m, COSTS, 0)[COPY_LATENCY], first + count
+    return start, done + row(m, COSTS, 0)[COPY_LATENCY], end + (1 + requests if requests else 0)

@@ -31,8 +31,8 @@ ENTRIES = FIRST_SCOREBOARD + 10
 _SLEEP = 100
 """Cycles of a NANOSLEEP, assumed: the time asked for is not in the record."""
 
-_UNCACHED = frozenset(("MMIO", "GPU", "SYS"))
-"""Scopes wider than an SM: the L1 may not answer."""
+_UNCACHED = frozenset(("MMIO", "GPU", "SYS", "BYPASS"))
+"""Scopes wider than an SM, and copies past the L1: it may not answer."""
 
 _UNITS = {
     "LDGDEPBAR": Unit.COMMIT,

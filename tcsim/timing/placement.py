@@ -18,7 +18,8 @@ __all__ = ["Placement"]
 class Placement:
     """The sites of a launch, in the order in which they are first filled: breadth first over the SMs.
 
-    ``sms``: of the chip; ``units``: its SMs in groups (:class:`tcsim.arch.spec.Limits`; none given: it is one). ``per_sm``: CTAs
+    ``sms``: of the chip; ``units``: its SMs in groups, for CTAs or for clusters (:class:`tcsim.arch.spec.Limits`; none given:
+    it is one). ``per_sm``: CTAs
     that an SM holds at once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
 
     ``sites``: places by rank. ``site_of``, ``rank_of``: by place, -1 for one that is never used. ``used``: SMs up to the last
@@ -96,8 +97,7 @@ class Placement:
                 yield (sm * self.per_sm + layer,)
 
     def _clustered(self, units: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
-        """The units take clusters in turn, those of a single TPC what others have no room for."""
-        units = sorted(units, key=lambda unit: len(unit) <= _TPC)
+        """The units take clusters in turn."""
         waiting = [self._by_turns(self._breadth_first(unit), self.size) for unit in units]
         while waiting:
             for unit in tuple(waiting):
@@ -115,19 +115,17 @@ _TPC = 2
 def _spread(units: Sequence[Sequence[int]], ctas: int) -> Iterator[int]:
     """The SMs that get one of ``ctas`` CTAs, in the order of their numbers.
 
-    Units of a single TPC fill up first, then the others take turns, beginning with the last: one CTA for each TPC, and a second
-    where all TPCs have one.
+    The first unit fills up, then the others take turns, beginning with the last: one CTA for each TPC, and a second where all
+    TPCs have one.
     """
-    counts = [0] * len(units)
-    small = [number for number, unit in enumerate(units) if len(unit) <= _TPC]
-    large = [number for number in (len(units) - 1, *range(len(units) - 1)) if number not in small]
-    for turns in (small, large):
-        for most in ([-(-len(unit) // _TPC) for unit in units], [len(unit) for unit in units]):
-            while ctas > 0 and any(counts[number] < most[number] for number in turns):
-                for number in turns:
-                    if ctas > 0 and counts[number] < most[number]:
-                        counts[number] += 1
-                        ctas -= 1
+    counts = [min(ctas, len(units[0])), *[0] * (len(units) - 1)]
+    left, turns = ctas - counts[0], (len(units) - 1, *range(1, len(units) - 1))
+    for most in ([-(-len(unit) // _TPC) for unit in units], [len(unit) for unit in units]):
+        while left and any(counts[number] < most[number] for number in turns):
+            for number in turns:
+                if left and counts[number] < most[number]:
+                    counts[number] += 1
+                    left -= 1
     for unit, count in zip(units, counts, strict=True):
         firsts = unit[::_TPC]
         both = max(0, count - len(firsts))

@@ -96,12 +96,12 @@ def check_sample(name: str, sms: int, arch: Arch, depends: bool) -> None:
 def sampled_sms(sms: int, arch: Arch, chip: Chip, clustered: bool) -> frozenset[int]:
     """The SMs of a sample of about ``sms``: as many next to each partition of the L2; or, for clusters, each of which lies in a
     unit, the first units that have so many."""
-    if clustered and arch.limits.units:
+    if clustered and arch.limits.clusters:
         chosen: list[int] = []
-        for unit in arch.limits.units:
+        for unit in arch.limits.clusters:
             if len(chosen) >= sms:
                 break
-            chosen += unit if len(unit) > 2 else ()
+            chosen += unit
         return frozenset(chosen)
     partitions, near = chip.l2.partitions, locations(arch, chip.l2)[:, NEAR]
     by_partition = [np.flatnonzero(near == number).tolist() for number in range(partitions)]
