@@ -97,3 +97,13 @@ def test_banks_of_more_than_32_kilobytes_are_read_to_their_end(device: str) -> N
         module.get_function("k")((1,), (32,), (out,))
         first = (values[8192] * 3 + values[16382]) * 5 + values[16383]
         assert out.get().tolist() == (first * 7 + values[10000:10032]).tolist()
+
+
+@pytest.mark.parametrize("device", ["a100", "h200"])
+def test_a_kernel_without_parameters_has_the_banks_of_its_architecture(device: str) -> None:
+    """ptxas says where parameters start only if there are any; what a launch writes of itself lies before that."""
+    source = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\nret;\n}\n"
+    with tcsim.Device(device, execute="machine"):
+        function = tcsim.RawModule(code=source).get_function("k")
+        function((2,), (32,), ())
+        assert function.instructions >= 2

@@ -110,6 +110,7 @@ _LABEL = re.compile(r"([\w$.]+):$")
 _GUARD = re.compile(r"@(!?)(U?P)(\d|T)\s+")
 _SIZE = re.compile(r"\s*\.size\s+[\w$.]+,\(([\w$.]+) - ")
 _UNKNOWN_STACK = 0xFFFF_FFFF
+_PARAMETERS_FROM = (0x160, 0x210)  # of bank 0: up to sm_89, on sm_90 (EIATTR_PARAM_CBANK of ptxas 13.0)
 _TARGETS = re.compile(r'\(\*"BRANCH_TARGETS ([^"]*)"\*\)')
 _IGNORED = re.compile(r"\s*(\.(align|type|size|other|global|weak|section\w*|local|sectionflags)\b.*|//.*)?$")
 
@@ -208,3 +209,5 @@ def _attributes(machine: MachineCode, code: CodeSection) -> None:
             code.parameter_base, code.parameter_size = int(values[1], 0), int(values[2], 0)
         elif name == "EIATTR_KPARAM_INFO":
             code.parameter_offsets[int(values[1], 0)] = int(values[2], 0)
+    if not code.parameter_base:  # nothing is said of a kernel without parameters
+        code.parameter_base = _PARAMETERS_FROM[int(re.sub(r"\D", "", machine.target) or 0) >= 90]
