@@ -19,7 +19,7 @@ from tcsim.errors import DeviceError
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.arrays import ArrayTable
 from tcsim.timing.barriers import CtaBarriers
-from tcsim.timing.constant_cache import indexed_constants, operand_constants
+from tcsim.timing.constant_cache import fixed_constants, indexed_constants, operand_constants
 from tcsim.timing.hierarchy import (
     DRAM_READ,
     DRAM_WRITTEN,
@@ -441,6 +441,12 @@ def test_constants_come_by_lines_and_blocks_and_addresses_one_after_another() ->
 
 def test_the_parameters_are_in_the_constant_caches_behind_the_first() -> None:
     spec = H200.chip.constant_cache
-    m = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 1, constants=(4096, 552)).address
-    words = np.array([1, 1, 528 >> 5], np.int64)
+    memories = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 1, constants=(4096, 552))
+    m, words = memories.address, np.array([1, 1, 528 >> 5], np.int64)
     assert indexed_constants(m, 0, words.ctypes.data, 0, 10) == (spec.indexed_miss, 0)
+    assert fixed_constants(m, 0, 512 // 64, 20) == spec.indexed_miss - 10  # on its way
+    assert fixed_constants(m, 0, 0, 20) == spec.indexed_miss  # each block of 64 bytes is missed once
+    assert fixed_constants(m, 0, 512 // 64, 200) == 0
+    assert operand_constants(m, 0, 512 // 64, 200) == 200 + spec.operand_miss  # operands have a cache of their own
+    crowded = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 1, constants=(4096, 552), busy=100)
+    assert operand_constants(crowded.address, 0, 0, 0) > spec.operand_miss

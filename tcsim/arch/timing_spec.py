@@ -66,8 +66,8 @@ class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
     A block that is not there comes ``miss_ns`` after it is asked for, and the ``ahead`` blocks behind it are fetched as well,
     in at least ``ahead_miss_ns``, one every ``block_ns``. All SMs of a launch miss the same code at about the same time: each
     of them adds ``shared_ns`` to a miss, and blocks are at least ``shared_block_ns`` for each of them apart.
-    ``constant_miss_ns``: first use of the kernel's parameters by an SM, once it has its first instructions; each SM of the
-    launch adds ``shared_constant_ns``.
+    ``constant_miss_ns``: first use of the kernel's parameters by an SM, once it has its first instructions (of PTX; machine
+    code misses them by blocks, :class:`ConstantCache`). Each SM of the launch adds ``shared_constant_ns`` to a miss.
     """
 
     block: int
@@ -85,9 +85,9 @@ class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
 
 class ConstantCache(Struct, frozen=True, forbid_unknown_fields=True):
     """The constant caches of an SM, of machine code: ``operand_bytes`` for constants that are operands, ``indexed_bytes`` for
-    those that are loaded by an index. One that is not there takes ``operand_miss``, ``indexed_miss`` cycles more, and when its
-    line of ``line_bytes`` is used for the first time ``line_ns`` besides. An indexed load takes ``way`` cycles for each
-    different address after the first.
+    those that LDC loads. One that is not there takes ``operand_miss``, ``indexed_miss`` cycles more, and when its line of
+    ``line_bytes`` is used for the first time ``line_ns`` besides; those of the bank of the parameters have been used. A load by
+    an index takes ``way`` cycles for each different address after the first.
     """
 
     operand_bytes: int

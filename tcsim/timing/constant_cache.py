@@ -1,8 +1,9 @@
-"""The constant caches of an SM, for the banks that hold ``.const`` variables and literals: one for operands of instructions,
-one for indexed loads, and behind both lines that come from the L2 or from memory.
+"""The constant caches of an SM: one for operands of instructions, one for LDC, and behind both lines that come from the L2 or
+from memory.
 
-The bank of the parameters is left to what a launch costs: it is there when a kernel starts, but for its first use. Blocks used
-least recently make room for others; lines stay, as all 64 KiB of constants do on hardware.
+The lines of the bank of the parameters are there when a kernel starts, but not its blocks: on an H200 warps stall for imc_miss
+for 43 cycles with operands in one block of 64 bytes and for 87 with operands in two, of the launch's extents and the arguments.
+Blocks used least recently make room for others; lines stay, as all 64 KiB of constants do on hardware.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tcsim.arch.timing_spec import ConstantCache
 from tcsim.timing.arrays import ArrayTable, row
 from tcsim.timing.units import cycles_of_ns
 
-__all__ = ["BLOCK_BYTES", "indexed_constants", "operand_constants", "parameters_end", "put_constant_caches"]
+__all__ = ["BLOCK_BYTES", "fixed_constants", "indexed_constants", "operand_constants", "parameters_end", "put_constant_caches"]
 
 CONSTANT_COSTS, OPERANDS, INDEXED, LINES = 29, 30, 31, 32
 """Numbers of arrays in the table of the memories (:mod:`tcsim.timing.hierarchy`). LINES [sm, line]: when it is there, -1 if it
@@ -27,13 +28,16 @@ BLOCKS, OPERAND_BLOCKS, INDEXED_BLOCKS, LINE_BLOCKS, OPERAND_MISS, INDEXED_MISS,
 BLOCK_BYTES = 64
 
 
-def put_constant_caches(table: ArrayTable, spec: ConstantCache, sm_hz: int, sms: int, size: int, parameters: int) -> None:
+def put_constant_caches(
+    table: ArrayTable, spec: ConstantCache, sm_hz: int, sms: int, size: int, parameters: int, shared_ns: float = 0.0
+) -> None:
     """Empty caches for ``sms`` SMs and a program with ``size`` bytes of constants. The lines of the first bank, whose
-    parameters end at ``parameters``, are there."""
+    parameters end at ``parameters``, are there. A miss takes ``shared_ns`` longer because other SMs have it, too."""
     blocks, each = size // BLOCK_BYTES + 1, spec.line_bytes // BLOCK_BYTES
+    shared = cycles_of_ns(shared_ns, sm_hz)
     costs = (
         blocks, spec.operand_bytes // BLOCK_BYTES, spec.indexed_bytes // BLOCK_BYTES, each,
-        spec.operand_miss, spec.indexed_miss, cycles_of_ns(spec.line_ns, sm_hz), spec.way,
+        spec.operand_miss + shared, spec.indexed_miss + shared, cycles_of_ns(spec.line_ns, sm_hz), spec.way,
     )  # fmt: skip
     table.put(CONSTANT_COSTS, np.array([costs], np.int64))
     lines = table.put(LINES, np.full((sms, blocks // each + 1), -1, np.int64))
@@ -82,6 +86,13 @@ def operand_constants(m, sm, block, now):
     """The cycle in which an instruction has its constant operand that is next in cycle ``now``."""
     costs = row(m, CONSTANT_COSTS, 0)
     return _block(m, OPERANDS, costs[OPERAND_BLOCKS], costs[OPERAND_MISS], sm, block, now)
+
+
+@compiled
+def fixed_constants(m, sm, block, now):
+    """How much longer than from the cache a load takes that issues in cycle ``now``, from an address that is in the code."""
+    costs = row(m, CONSTANT_COSTS, 0)
+    return _block(m, INDEXED, costs[INDEXED_BLOCKS], costs[INDEXED_MISS], sm, block, now) - now
 
 
 @compiled

@@ -211,7 +211,7 @@ def new_hierarchy(
     places = locations(arch, spec)[:sms]
     table.put(LOCATIONS, places)
     table.put(MERGES, np.full(((1 + int(places[:, GPC].max())) * MERGE_SLOTS, 4), -1, np.int64))
-    put_constant_caches(table, chip.constant_cache, hz, sms, *constants)
+    put_constant_caches(table, chip.constant_cache, hz, sms, *constants, code.shared_constant_ns * busy)
     table.put(CODE, np.full((sms, blocks), -1, np.int64))
     table.put(CODE_USED, np.zeros((sms, blocks + 2), np.int64))
     table.put(L1_THERE, np.zeros((sms, l1_slots), np.int64))

@@ -12,7 +12,7 @@ from isa.program import EXTRA, KIND, OPERANDS, Kind, Program
 from isa.sass.control import ControlBits
 from tcsim.arch.timing_spec import MachineOperation, Timing
 from tcsim.execute.accesses import constant_address
-from tcsim.timing.constant_cache import BLOCK_BYTES, parameters_end
+from tcsim.timing.constant_cache import BLOCK_BYTES
 from tcsim.timing.issue import Entry, Unit, fewest_wavefronts, picker, store_stage, unit_of
 from tcsim.timing.machine_operations import MachineOperations
 from tcsim.timing.operations import Cost
@@ -59,7 +59,6 @@ class MachineTable:
         self.starts: list[Segment | None] = [None] * len(program)
         self.scoreboard = ENTRIES
         self._banks = {plane: at for at, plane in program.image.planes} if program.image is not None else {}
-        self._parameters_end = parameters_end(program)
         self._commits_on = {
             control.read if opcode == "UTMACMDFLUSH" else control.write
             for opcode, control in zip(program.opcodes, program.control, strict=True)
@@ -134,7 +133,7 @@ class MachineTable:
 
     def _reads(self, pc: int, control: ControlBits) -> tuple[int, ...]:
         waits = [FIRST_SCOREBOARD + number for number in range(6) if control.wait >> number & 1]
-        return (*waits, CONSTANT_BANK) if self._reads_constants(pc) else tuple(waits)
+        return tuple(waits)
 
     def _operands(self, pc: int) -> list[int]:
         program = self.program
@@ -143,19 +142,15 @@ class MachineTable:
         operands: list[int] = program.pool[first : max(first, following)].tolist()
         return operands
 
-    def _reads_constants(self, pc: int) -> bool:
-        """Whether an instruction takes an operand from the constant banks."""
-        return self.program.opcodes[pc].startswith(("LDC", "ULDC")) or not self._banks.keys().isdisjoint(self._operands(pc))
-
     def _constants(self, pc: int) -> int:
-        """The block of constants that an instruction reads in a bank behind that of the parameters, -1 for none. Of loads,
-        those without a register: their address is their place in the image."""
+        """The block of constants that an instruction takes an operand from, or loads, -1 for none. Of loads, those without a
+        register: their address is their place in the image."""
         program = self.program
         if program.opcodes[pc].startswith(("LDC", "ULDC")):
             places = [] if program.reads[pc] else [constant_address(program, pc)[2]]
         else:
             places = [self._banks[plane] for plane in self._operands(pc) if plane in self._banks]
-        return max((place // BLOCK_BYTES for place in places if place >= self._parameters_end), default=-1)
+        return max((place // BLOCK_BYTES for place in places), default=-1)
 
     def _unit(self, pc: int, words: list[str], operation: MachineOperation) -> int:
         access = self.program.memory[pc]
@@ -163,7 +158,7 @@ class MachineTable:
             return Unit.AWAIT if words[1] == "PHASECHK" else Unit.SIGNAL
         if words[0] in _UNITS:
             return _UNITS[words[0]]
-        if words[0] == "LDC" and self.program.reads[pc]:
+        if words[0] == "LDC":
             return Unit.CONSTANT
         if self.program.code[pc, KIND] == Kind.KERNEL and self.program.code[pc, EXTRA] == 1:
             return Unit.CLOCK

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcsim.timing.constant_cache import indexed_constants, operand_constants
+from tcsim.timing.constant_cache import fixed_constants, indexed_constants, operand_constants
 from tcsim.timing.hierarchy import (
     ARRIVALS,
     BARRIER_INTERVAL,
@@ -150,6 +150,10 @@ class MemoryUnit:
         """How much longer than at least an indexed load of constants takes, and how much longer it holds its pipe."""
         later, longer = indexed_constants(self.address, self.number, warp.words, at, now)
         return int(later), int(longer)
+
+    def fixed(self, block: int, now: int) -> int:
+        """How much longer than at least a load of constants takes whose address is in the code."""
+        return int(fixed_constants(self.address, self.number, block, now))
 
     def opened(self) -> None:
         """A CTA barrier opens: it takes the unit that counts arrivals for a while."""

@@ -448,7 +448,11 @@ class Sm:
 
     def _indexed_constants(self, sub: SubPartition, warp: Warp, entry: Entry, now: int) -> None:
         """Load from a constant bank, one address after another."""
-        at, later, longer = warp.payload(), 0, 0
+        at, later, longer = -1, 0, 0
+        if entry.constants >= 0:
+            later = self.memory.fixed(entry.constants, now)
+        else:
+            at = warp.payload()
         if at >= 0:
             later, longer = self.memory.indexed(warp, at, now)
         warp.pipe.take(now, now, entry.busy + longer)

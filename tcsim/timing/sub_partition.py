@@ -216,7 +216,7 @@ class SubPartition:
                 if held > 0:  # so does the instruction itself
                     self.sm.charge(warp, entry, _NO_INSTRUCTION, held)
                 latest = max(latest, warp.last + 1 << SHIFT)
-            if entry.constants >= 0:
+            if entry.constants >= 0 and entry.unit != Unit.CONSTANT:
                 latest = max(latest, (self.sm.memory.constants(entry.constants, latest >> SHIFT) << SHIFT) + _CONSTANT_MISS)
             if entry.special:
                 latest = max(latest, self._special(warp, entry))

@@ -29,6 +29,7 @@ from tcsim.timing.compiled.state import (
     E_SOURCE,
     E_SOURCE_LATENCY,
     E_SPECIAL,
+    E_UNIT,
     E_WRITE_COUNT,
     E_WRITES,
     ENTRIES,
@@ -93,7 +94,7 @@ from tcsim.timing.compiled.state import (
 )  # fmt: skip
 from tcsim.timing.constant_cache import operand_constants
 from tcsim.timing.instruction_cache import fetch
-from tcsim.timing.issue import NO_WAIT
+from tcsim.timing.issue import NO_WAIT, Unit
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
 from tcsim.timing.units import NEVER
 from tcsim.timing.warp import ALL_COPIES, MOST_GROUPS
@@ -104,6 +105,7 @@ _SELECTED, _NOT_SELECTED, _WAIT = REASON["selected"], REASON["not_selected"], RE
 _LONG, _MEMBAR, _NO_INSTRUCTION = REASON["long_scoreboard"], REASON["membar"], REASON["no_instruction"]
 _RESOLVING, _CONSTANT_MISS = REASON["branch_resolving"], REASON["imc_miss"]
 _MASK = (1 << SHIFT) - 1
+CONSTANT = Unit.CONSTANT
 
 
 # ------------------------------------------------------------------------------------------------------------ pipes
@@ -348,7 +350,7 @@ def advance(c, w, base):
             if held > 0:  # so does the instruction itself
                 charge(c, w, _NO_INSTRUCTION, held)
             latest = max(latest, (warp[W_LAST] + 1) << SHIFT)
-        if e[E_CONSTANTS] >= 0:
+        if e[E_CONSTANTS] >= 0 and e[E_UNIT] != CONSTANT:
             there = operand_constants(c, sub // row(c, OPTIONS, 0)[O_SUBS], e[E_CONSTANTS], latest >> SHIFT)
             latest = max(latest, (there << SHIFT) + _CONSTANT_MISS)
         if e[E_SPECIAL]:

@@ -16,6 +16,7 @@ from tcsim.timing.compiled.signals import async_store, await_phase, bulk_copy, s
 from tcsim.timing.compiled.state import (
     AT,
     E_BUSY,
+    E_CONSTANTS,
     E_RESULT,
     E_UNIT,
     ENTRIES,
@@ -27,7 +28,7 @@ from tcsim.timing.compiled.state import (
     WARPS,
     WORDS,
 )
-from tcsim.timing.constant_cache import indexed_constants
+from tcsim.timing.constant_cache import fixed_constants, indexed_constants
 from tcsim.timing.issue import Unit
 from tcsim.timing.scoreboard import REASON, SHIFT
 
@@ -51,10 +52,14 @@ def _compiled() -> Any:
 @compiled
 def _indexed_constants(c, w, sub, pipe, e, now, base):
     """Load from a constant bank, one address after another."""
-    at = np.int64(row32(c, PAYLOAD, w)[row(c, AT, 0)[w]])
+    sm, at = sub // row(c, OPTIONS, 0)[O_SUBS], np.int64(-1)
     later = longer = np.int64(0)
+    if e[E_CONSTANTS] >= 0:
+        later = fixed_constants(c, sm, e[E_CONSTANTS], now)
+    else:
+        at = np.int64(row32(c, PAYLOAD, w)[row(c, AT, 0)[w]])
     if at >= 0:
-        later, longer = indexed_constants(c, sub // row(c, OPTIONS, 0)[O_SUBS], address_of_row(c, WORDS, w), at, now)
+        later, longer = indexed_constants(c, sm, address_of_row(c, WORDS, w), at, now)
     take(c, sub, pipe, now, now, e[E_BUSY] + longer)
     deliver(c, w, e, ((now + later) << SHIFT) + e[E_RESULT])
     read_operands(c, w, e, now, _SHORT)
