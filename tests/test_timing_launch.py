@@ -44,8 +44,12 @@ def test_an_sm_takes_ctas_one_after_another() -> None:
 
 def test_more_ctas_than_fit_come_in_waves() -> None:
     """One CTA an SM by its shared memory: twice the CTAs take twice the time, and never overlap on an SM."""
-    timing = changed(IN_STEP, "launch", overhead_ns=0.0, dispatch_interval=0.001, retire_interval=0.001, cta=0)
-    timing = changed(timing, "instruction_cache", miss_ns=0.0, shared_ns=0.0, constant_miss_ns=0.0, shared_constant_ns=0.0)
+    timing = changed(
+        IN_STEP, "launch", overhead_ns=0.0, busy_sm_ns=0.0, drain_ns=0.0, dispatch_interval=0.001, retire_interval=0.001, cta=0
+    )
+    timing = changed(
+        timing, "instruction_cache", miss_ns=0.0, first_miss_ns=0.0, shared_ns=0.0, constant_miss_ns=0.0, shared_constant_ns=0.0
+    )
     spans = []
     for waves in (1, 2):
         timed = Timed(WORK, grid=waves * SMS, shared_mem=120 * 1024, timing=timing)
@@ -86,9 +90,7 @@ def test_a_profile_describes_its_launch() -> None:
     executed = profile.metrics["smsp__inst_executed.sum"]
     assert executed == sum(row.issued for row in rows)
     assert profile.metrics["sm__inst_executed_pipe_fma.sum"] >= 450
-    assert "membar" in profile.stalls and not any(
-        name.startswith("smsp__inst_executed_pipe_gmma") for name in profile.metrics
-    )
+    assert "membar" in profile.stalls and not any(name.startswith("smsp__inst_executed_pipe_gmma") for name in profile.metrics)
 
 
 def test_a_partial_warp_counts_its_threads() -> None:

@@ -20,6 +20,7 @@ from tcsim.profile import STALL_REASONS
 from tcsim.timing.arrays import ArrayTable
 from tcsim.timing.barriers import CtaBarriers
 from tcsim.timing.constant_cache import fixed_constants, indexed_constants, operand_constants
+from tcsim.timing.ending import ending_cycles
 from tcsim.timing.hierarchy import (
     DRAM_READ,
     DRAM_WRITTEN,
@@ -323,15 +324,16 @@ def test_an_sm_waits_for_translation_once() -> None:
 def test_code_comes_in_blocks_that_are_fetched_ahead_and_replaced() -> None:
     h = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 2, blocks=200)
     spec = H200.chip.instruction_cache
-    miss = cycles_of_ns(spec.miss_ns + spec.shared_ns, HZ)
-    ahead, apart = cycles_of_ns(spec.ahead_miss_ns, HZ), cycles_of_ns(spec.block_ns, HZ)
-    assert fetch(h.address, 0, 0, 100) == 100 + miss
-    # Asked for with the first one: none sooner than it takes, then one after another.
-    assert [fetch(h.address, 0, n, 5000) for n in (1, 2)] == [
-        max(100 + miss + apart, 100 + ahead),
-        max(100 + miss + apart, 100 + ahead) + apart,
-    ]
-    assert fetch(h.address, 1, 0, 200) == 200 + miss  # the other SM has a cache of its own
+    first, miss, apart = (cycles_of_ns(each, HZ) for each in (spec.first_miss_ns, spec.miss_ns, spec.block_ns))
+    assert fetch(h.address, 0, 0, 100) == 100 + first
+    # Asked for with the first one: one after another.
+    assert [fetch(h.address, 0, n, 100) for n in (1, 2)] == [100 + first + apart, 100 + first + 2 * apart]
+    assert fetch(h.address, 0, 20, 5000) == 5000 + miss
+    assert fetch(h.address, 1, 0, 200) == 200 + first  # the other SM has a cache of its own
+    crowded = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 16, busy=100)
+    waits = [fetch(crowded.address, sm, 0, 0) for sm in range(16)]
+    assert waits == sorted(waits)
+    assert waits[-1] == first + cycles_of_ns(200 * spec.shared_ns, HZ)
     for block in range(spec.blocks + 8):
         fetch(h.address, 0, block, 10_000 + 1000 * block)
     assert fetch(h.address, 0, 0, 500_000) == 500_000 + miss  # used least recently
@@ -450,3 +452,11 @@ def test_the_parameters_are_in_the_constant_caches_behind_the_first() -> None:
     assert operand_constants(m, 0, 512 // 64, 200) == 200 + spec.operand_miss  # operands have a cache of their own
     crowded = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 1, constants=(4096, 552), busy=100)
     assert operand_constants(crowded.address, 0, 0, 0) > spec.operand_miss
+
+
+def test_a_launch_ends_later_with_more_sms_and_more_read_from_memory() -> None:
+    costs = H200.chip.launch
+    assert ending_cycles(costs, 0, 0, HZ) == 0
+    assert ending_cycles(costs, 100, 0, HZ) == cycles_of_ns(100 * costs.busy_sm_ns, HZ)
+    some, more, most = (ending_cycles(costs, 1, read, HZ) for read in (1 << 20, 16 << 20, 1 << 30))
+    assert some < more < most <= cycles_of_ns(costs.busy_sm_ns + costs.drain_ns, HZ)

@@ -27,7 +27,7 @@ def changed(timing: Timing, part: str, **values: Any) -> Timing:
 
 def in_step(timing: Timing) -> Timing:
     """A chip that has the instructions behind the first ones together with them: closed forms need not count blocks of code."""
-    return changed(timing, "instruction_cache", ahead_miss_ns=0.0, block_ns=0.0, shared_block_ns=0.0)
+    return changed(timing, "instruction_cache", miss_ns=0.0, block_ns=0.0, shared_block_ns=0.0)
 
 
 IN_STEP = in_step(H200)

@@ -64,8 +64,9 @@ class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
     """The instruction caches of an SM: ``blocks`` of ``block`` instructions, those used least recently making room for others.
 
     A block that is not there comes ``miss_ns`` after it is asked for, and the ``ahead`` blocks behind it are fetched as well,
-    in at least ``ahead_miss_ns``, one every ``block_ns``. All SMs of a launch miss the same code at about the same time: each
-    of them adds ``shared_ns`` to a miss, and blocks are at least ``shared_block_ns`` for each of them apart.
+    one every ``block_ns``. The first of a launch comes to an SM after ``first_miss_ns``. All SMs of a launch ask for that at
+    about the same time: on average it takes ``shared_ns`` longer for each of them, and they get it one after another; blocks
+    are at least ``shared_block_ns`` for each of them apart.
     ``constant_miss_ns``: first use of the kernel's parameters by an SM, once it has its first instructions (of PTX; machine
     code misses them by blocks, :class:`ConstantCache`). Each SM of the launch adds ``shared_constant_ns`` to a miss.
     """
@@ -74,7 +75,7 @@ class InstructionCache(Struct, frozen=True, forbid_unknown_fields=True):
     blocks: int
     ahead: int
     miss_ns: float
-    ahead_miss_ns: float
+    first_miss_ns: float
     block_ns: float
     shared_ns: float
     shared_block_ns: float
@@ -101,16 +102,21 @@ class ConstantCache(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LaunchCosts(Struct, frozen=True, forbid_unknown_fields=True):
-    """``overhead_ns``: a launch outside all CTAs. ``dispatch_interval``: cycles from one CTA's dispatch to the next, for the
-    whole chip; an SM takes one every ``sm_interval`` cycles and one more for each warp, and at least ``warp_interval`` for each
-    warp. ``retire_interval``: cycles from one CTA's end to the next, for the whole chip, before what it held is given to
-    another. ``cta``: cycles from a CTA's dispatch until its warps fetch; ``exit``: from a warp's last exit until it is gone.
-    ``dram_bytes``, ``l2_requests``, ``l2_sectors``, of which ``l2_read_sectors`` are read and ``fabric_sectors`` go from one
-    half of the L2 to the other: what a launch moves besides its code and what its threads access. ``code_readers``: how
-    often the whole code is read from the L2, whatever the number of CTAs.
+    """``overhead_ns``: a launch outside all CTAs; ``busy_sm_ns`` more for each SM that runs some, and the more it reads from
+    memory, up to ``drain_ns`` more, most of that after ``drain_bytes`` (:mod:`tcsim.timing.ending`). ``dispatch_interval``:
+    cycles from one CTA's dispatch to the next, for the whole chip; an SM takes one every ``sm_interval`` cycles and one more
+    for each warp, and at least ``warp_interval`` for each warp. ``retire_interval``: cycles from one CTA's end to the next,
+    for the whole chip, before what it held is given to another. ``cta``: cycles from a CTA's dispatch until its warps fetch;
+    ``exit``: from a warp's last exit until it is gone. ``dram_bytes``, ``l2_requests``, ``l2_sectors``, of which
+    ``l2_read_sectors`` are read and ``fabric_sectors`` go from one half of the L2 to the other: what a launch moves besides
+    its code and what its threads access. ``code_readers``: how often the whole code is read from the L2, whatever the number
+    of CTAs.
     """
 
     overhead_ns: float
+    busy_sm_ns: float
+    drain_ns: float
+    drain_bytes: float
     dispatch_interval: float
     sm_interval: int
     warp_interval: int

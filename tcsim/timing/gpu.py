@@ -23,9 +23,10 @@ from tcsim.timing.compiled.others import address_for
 from tcsim.timing.compiled.state import new_chip_state
 from tcsim.timing.constant_cache import parameters_end
 from tcsim.timing.counters import Counters
+from tcsim.timing.ending import ending_cycles
 from tcsim.timing.footprint import lines_per_line
 from tcsim.timing.gpc_clock import covers_all_gpcs, elapsed_cycles
-from tcsim.timing.hierarchy import CODE_MISS, LAST_SERVED, Hierarchy, Share, new_hierarchy
+from tcsim.timing.hierarchy import CODE_FIRST, DRAM_READ, LAST_SERVED, Hierarchy, Share, new_hierarchy
 from tcsim.timing.issue import IssueTable
 from tcsim.timing.machine_table import MachineTable
 from tcsim.timing.memory_unit import MemoryUnit
@@ -161,7 +162,7 @@ def run_timed(
     distributor = WorkDistributor(chip.launch, clusters, placement, geometry.warps, arch.limits.sms, sm_hz, at_least, progress)
     code = chip.instruction_cache
     constant = cycles_of_ns(code.constant_miss_ns + code.shared_constant_ns * placement.busy, sm_hz)
-    constant += int(memories.costs[CODE_MISS])
+    constant += int(memories.costs[CODE_FIRST])
     if engine == "compiled" and not observers:
         others = address_for({entry.unit for entry in table.entries}, placement.size)
         state = new_chip_state(
@@ -180,6 +181,7 @@ def run_timed(
     cycles = max(cycles, distributor.retired, -(-int(memories.totals[LAST_SERVED]) // TICKS))
     if sampled is not None:
         scale_up(sampled, counters, counts, memories, geometry.ctas)
+    cycles += ending_cycles(chip.launch, placement.busy, int(memories.totals[DRAM_READ]), sm_hz)
     overhead, covered = cycles_of_ns(chip.launch.overhead_ns, sm_hz), covers_all_gpcs(geometry.ctas)
     cycles = elapsed_cycles(cycles, overhead, _tensor_duty(table, counts, counters), covered, timing.clocks)
     slices = chip.l2.slices // chip.l2.partitions * chip.l2.partitions

@@ -31,11 +31,11 @@ LINE_BYTES = 128
     L1_LATENCY, TAG_T, COPY_LATENCY, SHARED_LATENCY, WAVEFRONT_LATENCY, SHARED_ATOMIC, STAGE, STAGE_WAVEFRONT, STAGE_STORE,
     L2_HIT, L2_FAR, CLOCK_T, SECTOR_T, ATOMIC_T, PARTITIONS, SLICES_EACH, DRAM_NEAR, DRAM_FAR, FILL_SECTORS,
     FILL_T, WRITE_T, FIRST_TOUCH, BARRIER_INTERVAL, BARRIER_RELEASE, CHANNEL_COUNT, GROUP_REQUESTS, REFRESH_T,
-    REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_AHEAD_MISS,
+    REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_FIRST,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
-    READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN, WRITE_LINES, WRITE_HOLD, AHEAD_T,
-) = range(51)  # fmt: skip
-COST_COUNT = 51
+    READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN, WRITE_LINES, WRITE_HOLD, AHEAD_T, CODE_SHARED,
+) = range(52)  # fmt: skip
+COST_COUNT = 52
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -175,8 +175,8 @@ def new_hierarchy(
     costs[FIRST_TOUCH] = cycles_of_ns(chip.translation.first_touch_ns, hz)
     code = chip.instruction_cache
     costs[CODE_BLOCKS], costs[CODE_CAPACITY], costs[CODE_AHEAD] = blocks, code.blocks, code.ahead
-    costs[CODE_MISS] = cycles_of_ns(code.miss_ns + code.shared_ns * busy, hz)
-    costs[CODE_AHEAD_MISS] = cycles_of_ns(code.ahead_miss_ns, hz)
+    costs[CODE_MISS], costs[CODE_FIRST] = cycles_of_ns(code.miss_ns, hz), cycles_of_ns(code.first_miss_ns, hz)
+    costs[CODE_SHARED] = cycles_of_ns(2 * code.shared_ns * busy, hz)
     costs[CODE_NEXT] = cycles_of_ns(max(code.block_ns, code.shared_block_ns * busy), hz)
     if chip.clusters is not None:
         costs[REMOTE] = chip.clusters.remote_latency
