@@ -92,6 +92,7 @@ def test_what_was_counted_several_times_is_compared_by_its_median() -> None:
 def test_arguments_may_be_maps_of_tensors(tmp_path: Path) -> None:
     suite = tmp_path / "suite.toml"
     suite.write_text(TABLE.format(name="a", entry="double").replace("\nx = ", '\nmap = "tensor_map(x,box=4)"\nx = '))
+    assert "cluster" not in suite_launches(suite)["a"]
     described = values(suite_launches(suite)["a"])[0]
     assert isinstance(described, MapOf) and described.position == 1 and described.tensor.dims == described.tensor.box == (4,)
 

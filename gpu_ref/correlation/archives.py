@@ -1,8 +1,8 @@
 """Archives of launches: ``launches.json`` (provenance, and by name what to launch and what was recorded), ``ptx``, ``source``.
 
 A launch holds ``ptx`` (a file in ``ptx/``), ``entry``, ``grid``, ``block``, ``arguments`` (pairs of a name and a specification,
-:mod:`tcsim.bundle.arguments`), ``shared_mem`` and ``fmad`` unless they are 0 and true, ``metrics`` (one run under Nsight
-Compute) and ``repeats`` (by metric, the values of all runs, that one first).
+:mod:`tcsim.bundle.arguments`), ``cluster`` if the launch says it, ``shared_mem`` and ``fmad`` unless they are 0 and true,
+``metrics`` (one run under Nsight Compute) and ``repeats`` (by metric, the values of all runs, that one first).
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def suite_launches(suite: Path) -> dict[str, Launch]:
             "block": list(bundle.block),
             "arguments": [[argument.name, argument.spec] for argument in bundle.arguments],
             **({"shared_mem": bundle.shared_mem} if bundle.shared_mem else {}),
+            **({"cluster": list(bundle.cluster)} if bundle.cluster else {}),
             **({} if bundle.fmad else {"fmad": False}),
         }
         for bundle in load_suite(suite)

@@ -143,4 +143,5 @@ def _runner(folder: Path, launch: Launch) -> Callable[[], object]:
     function = module.get_function(launch["entry"])
     shared = function.max_dynamic_shared_size_bytes = launch.get("shared_mem", 0)
     arguments = [tcsim.asarray(each) if isinstance(each, np.ndarray) else each for each in values(launch)]
-    return lambda: function(tuple(launch["grid"]), tuple(launch["block"]), arguments, shared_mem=shared)
+    grid, block, cluster = tuple(launch["grid"]), tuple(launch["block"]), launch.get("cluster")
+    return lambda: function(grid, block, arguments, shared_mem=shared, cluster=cluster)

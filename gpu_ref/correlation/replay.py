@@ -40,7 +40,8 @@ def replay(folder: Path, repeats: int, names: Sequence[str]) -> None:
             uploaded = handle.upload(arguments)
             runtime.deviceSynchronize()
             runtime.profilerStart()
-            handle.run(tuple(launch["grid"]), tuple(launch["block"]), uploaded, launch.get("shared_mem", 0))
+            cluster = tuple(launch["cluster"]) if "cluster" in launch else None
+            handle.run(tuple(launch["grid"]), tuple(launch["block"]), uploaded, launch.get("shared_mem", 0), cluster)
             runtime.profilerStop()
             del uploaded
 
