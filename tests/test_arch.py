@@ -116,7 +116,7 @@ def test_a_board_with_a_wrong_key_is_refused(tmp_path: Path, old: str, new: str,
     [
         ("[lsu]", "[lsv]", "lsv"),
         ("address_interval = 4", "address_interval = 4\nports = 2", "ports"),
-        ('order = "least_recent"', 'order = "random"', "random"),
+        ('order = "oldest_cta"', 'order = "random"', "random"),
         ('throttle = "math_pipe_throttle"', 'throttle = "tired"', "tired"),
         ("interval = 2", "intervall = 2", "intervall"),
     ],

@@ -74,7 +74,10 @@ def test_warps_of_a_sub_partition_share_its_pipe() -> None:
     assert timed.profile.stalls["mio_throttle"] > 8 * 9
 
 
-@pytest.mark.parametrize(("order", "expected"), [("youngest", [0, 8, 4]), ("oldest", [8, 0, 4]), ("least_recent", [8, 0, 4])])
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("youngest", [0, 8, 4]), ("oldest", [8, 0, 4]), ("least_recent", [8, 0, 4]), ("oldest_cta", [8, 0, 4])],
+)
 def test_the_scheduler_is_greedy_then_takes_its_order(order: str, expected: list[int]) -> None:
     """Warps 0, 4 and 8 share a sub-partition and have independent work: one, the last to have read its special registers, runs
     until it stalls, then ``order`` decides.
@@ -89,6 +92,21 @@ def test_the_scheduler_is_greedy_then_takes_its_order(order: str, expected: list
     warps = [warp for _, warp in sorted(issued)]
     runs = [warp for position, warp in enumerate(warps) if position == 0 or warps[position - 1] != warp]
     assert runs == expected  # greedy: each warp's 20 in one go
+
+
+def test_the_cta_that_came_first_is_done_first() -> None:
+    """Two CTAs of an SM contend for the ALU; the warps of each share it evenly and end together."""
+    body = lines("min.s32 %r1, %r1, lane;", 200)  # two warps of a CTA are enough to keep a sub-partition's ALU busy
+    gaps = {}
+    for order in ("least_recent", "oldest_cta"):
+        timed = Timed(body, threads=256, grid=264, timing=changed(IN_STEP, "scheduler", order=order))
+        ends: dict[int, dict[int, int]] = {}
+        for cycle, place, pc in timed.log.issues:
+            if place.sm == 0 and place.sub_partition == 0 and timed.program.opcodes[pc].startswith("min"):
+                ends.setdefault(place.cta, {})[place.warp] = cycle
+        first, second = sorted((sorted(each.values()) for each in ends.values()), key=max)
+        gaps[order] = second[0] - first[-1]
+    assert gaps["oldest_cta"] > 400 and gaps["least_recent"] < gaps["oldest_cta"] / 2
 
 
 def test_a_predicate_guards_later_than_it_is_read() -> None:

@@ -71,7 +71,7 @@ def bodies(draw: st.DrawFn, pieces: tuple[str, ...] = PIECES) -> str:
 
 CONFIGURATIONS = st.fixed_dictionaries(
     {
-        "order": st.sampled_from(("least_recent", "youngest", "oldest")),
+        "order": st.sampled_from(("least_recent", "youngest", "oldest", "oldest_cta")),
         "greedy": st.booleans(),
         "queue": st.integers(1, 8),
         "merging": st.sampled_from((1, 4)),

@@ -69,7 +69,7 @@ def chip_of(seed: int) -> Timing:
     parts: dict[str, Any] = {name: _scaled(getattr(chip, name), rng) for name in _SCALED}
     parts["scheduler"] = msgspec.structs.replace(
         _scaled(chip.scheduler, rng, but="sub_partitions"),
-        order=rng.choice(("least_recent", "youngest", "oldest")),
+        order=rng.choice(("least_recent", "youngest", "oldest", "oldest_cta")),
         greedy=rng.choice((False, True)),
     )
     parts["l1"] = msgspec.structs.replace(chip.l1, latency=rng.choice((10, 33, 80)), line_tags=rng.choice((0.5, 1.0, 2.0)))

@@ -43,7 +43,7 @@ class Scheduler(Struct, frozen=True, forbid_unknown_fields=True):
     """The warp schedulers of an SM, one per sub-partition.
 
     ``greedy``: keep issuing the same warp while it can. ``order``: whom to take otherwise (``least_recent``: who has issued
-    nothing for longest). ``guard_delay``: cycles that
+    nothing for longest; ``oldest_cta``: that one of the CTA that came first). ``guard_delay``: cycles that
     a predicate needs, beyond its latency as an operand, before it can guard an instruction. ``jump_interval``: cycles from the
     target of one jump to that of another, of any warps. ``jump_apart``: cycles more of a jump back that leaves lanes of the
     warp behind, which wait where the loop ends. ``operand_cycles``: for so long an instruction's operands may be read
@@ -52,7 +52,7 @@ class Scheduler(Struct, frozen=True, forbid_unknown_fields=True):
 
     sub_partitions: int
     greedy: bool
-    order: Literal["least_recent", "youngest", "oldest"]
+    order: Literal["least_recent", "youngest", "oldest", "oldest_cta"]
     guard_delay: int
     jump_interval: int
     jump_apart: int

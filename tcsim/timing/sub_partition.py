@@ -37,11 +37,13 @@ _RESOLVING = REASON["branch_resolving"]
 _DISPATCH = REASON["dispatch_stall"]
 _MASK = (1 << SHIFT) - 1
 _AGES = 1 << 24
+_CYCLES = 1 << 48
 assert _SELECTED == 0
 _RANKS: dict[str, Callable[[Warp], int]] = {
     "least_recent": lambda warp: warp.issued * _AGES + warp.age,
     "oldest": lambda warp: warp.age,
     "youngest": lambda warp: -warp.age,
+    "oldest_cta": lambda warp: ((warp.age - warp.number) * _CYCLES + warp.issued) * _AGES + warp.age,
 }
 """By order of the scheduler: the warp with the smallest number is chosen."""
 

@@ -45,6 +45,7 @@ from tcsim.timing.compiled.state import (
     O_ORDER,
     O_PIPES,
     O_SUBS,
+    OLDEST_CTA,
     OPTIONS,
     P_FREE,
     P_OLDEST,
@@ -70,6 +71,7 @@ from tcsim.timing.compiled.state import (
     STALLS,
     SUB_ROWS,
     SUBS,
+    W_AGE,
     W_BASE,
     W_BEHIND,
     W_BLOCK,
@@ -79,6 +81,7 @@ from tcsim.timing.compiled.state import (
     W_ISSUED,
     W_LANDED,
     W_LAST,
+    W_NUMBER,
     W_OTHER,
     W_PC,
     W_PIPE,
@@ -150,6 +153,7 @@ def choose(c, sub, now):
     last = s[S_LAST]
     chosen = -1
     soonest = NEVER
+    chosen_cta = NEVER
     order, greedy = row(c, OPTIONS, 0)[O_ORDER], row(c, OPTIONS, 0)[O_GREEDY]
     chosen_issued = NEVER
     rows = row(c, SUB_ROWS, sub)
@@ -169,11 +173,15 @@ def choose(c, sub, now):
         if free > now:
             soonest = min(soonest, free)
             continue
-        issued = warp[W_ISSUED]
+        issued, cta = warp[W_ISSUED], warp[W_AGE] - warp[W_NUMBER]
         if w == last and greedy:
-            chosen, chosen_issued = w, -1
-        elif chosen < 0 or (order == LEAST_RECENT and issued < chosen_issued):
-            chosen, chosen_issued = w, issued
+            chosen, chosen_issued, chosen_cta = w, -1, cta
+        elif (
+            chosen < 0
+            or (order == LEAST_RECENT and issued < chosen_issued)
+            or (order == OLDEST_CTA and issued < chosen_issued and cta == chosen_cta)
+        ):
+            chosen, chosen_issued, chosen_cta = w, issued, cta
     s[S_PENDING_AT] = pending_at
     s[S_READY_COUNT] = ready_count
     if chosen < 0:

@@ -44,9 +44,9 @@ ENTRY = 32
 ) = range(29)  # fmt: skip
 WARP = 32
 
-ORDERS = ("least_recent", "oldest", "youngest")
+ORDERS = ("least_recent", "oldest", "youngest", "oldest_cta")
 """Whom the scheduler takes, as O_ORDER numbers it."""
-LEAST_RECENT, OLDEST, YOUNGEST = range(3)
+LEAST_RECENT, OLDEST, YOUNGEST, OLDEST_CTA = range(4)
 
 ABSENT, PENDING, READY, WAITING = range(4)
 """What a warp does: nothing, becoming ready later, competing for issue, waiting for something that others do."""
