@@ -16,8 +16,10 @@ INTRODUCTION = """\
 # Predictions beside an H200
 
 Every launch that was recorded under Nsight Compute (caches flushed, clocks as found), timed by tcsim at the SM clock of its
-recording. `python docs/pictures/cycles.py` writes this page; on a machine with a GPU, `python -m gpu_ref correlate`
-measures the last three groups again there and writes such tables of them.
+recording (cycles over time, which Nsight Compute takes from two passes: of the bundles and the wide group it is often above the
+1.98 GHz that an H200 has, and their recorded cycles are up to some per cent long). `python docs/pictures/cycles.py` writes this
+page; on a machine with a GPU, `python -m gpu_ref correlate` measures the last three groups again there and writes such tables
+of them.
 
 - *looked at*: the bundles of `traces/`, whose errors were seen while the model was made; a few of its numbers come from
   them.
