@@ -27,8 +27,8 @@ of them.
   many of which saturate something. Nothing was fitted to them, but single errors were looked at.
 - *held out: fresh*: 60 kernels from one CTA to many waves. No number was fitted to them and no single error was used; but which
   kinds were more than 20 % off was known while atomics were worked on, and their mean was one reason to drop a change.
-- *held out: held_out*: 76 kernels, a third of the launches on tensor cores, written and recorded afterwards, and timed for the
-  first time when this page was made.
+- *held out: held_out*: 76 kernels, a third of the launches on tensor cores, written and recorded afterwards, and compared for
+  the first time when this page was made.
 
 Counters that are far off, and why. The ADU's instructions (`sm__inst_executed_pipe_adu`): hardware counts an instruction
 again each time that it waits for a constant. `dram__bytes_write`: what was in the L2 before the launch is written when others
