@@ -63,3 +63,34 @@ def test_the_smaller_side_of_a_branch_runs_first_and_of_equal_ones_that_which_fa
 @pytest.mark.parametrize(("sides", "expected"), RECORDED)
 def test_an_indexed_branch_takes_its_targets_in_the_hardware_s_order(sides: str, expected: str) -> None:
     assert order(INDEXED, [int(side) for side in sides]) == expected
+
+
+# The target of all lanes, from a parameter: ptxas makes it a BRXU, a jump by a uniform register.
+ALIKE = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out, .param .u32 way)
+{
+.reg .b32 r<4>; .reg .b64 l<3>;
+ld.param.u64 l0, [out]; ld.param.u32 r0, [way]; min.u32 r0, r0, 3;
+mov.u32 r1, %tid.x; mul.wide.u32 l1, r1, 4; add.u64 l0, l0, l1;
+ts: .branchtargets A, B, C, D;
+brx.idx r0, ts;
+A: mul.lo.u32 r2, r1, 7; bra E;
+B: xor.b32 r2, r1, 99; bra E;
+C: ld.global.u32 r2, [l0]; add.u32 r2, r2, 1000; bra E;
+D: shl.b32 r2, r1, 4;
+E: st.global.u32 [l0], r2; ret;
+}
+"""
+
+
+def test_all_lanes_of_a_warp_jump_by_a_uniform_register() -> None:
+    lane = np.arange(32, dtype=np.uint32)
+    with tcsim.Device("h200", execute="machine"):
+        function = tcsim.RawModule(ALIKE).get_function("k")
+        assert "BRXU" in function.program.opcodes
+        for way, expected in enumerate((7 * lane, lane ^ 99, 0 * lane + 1000, lane << 4)):
+            out = tcsim.zeros(32, np.uint32)
+            function((1,), (32,), (out, np.uint32(way)))
+            assert out.get().tolist() == expected.tolist()

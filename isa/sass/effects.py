@@ -98,10 +98,10 @@ def _successors(placed: list[Placed], targets: Mapping[int, int]) -> list[list[i
         following = [targets[number]] if number in targets else []
         if instruction.base == "RET":
             following += returns
-        elif instruction.base == "BRX":
+        elif instruction.base in ("BRX", "BRXU"):
             start = number - instruction.address // 16
             following += [start + item.section.labels[name] // 16 for name in instruction.targets]
-        stops = instruction.base in ("BRA", "EXIT", "RET", "BRX") and instruction.guard is None
+        stops = instruction.base in ("BRA", "EXIT", "RET", "BRX", "BRXU") and instruction.guard is None
         conditional = instruction.base == "BRA" and not isinstance(instruction.operands[0], Label)
         if number + 1 < count and (not stops or conditional):
             following.append(number + 1)

@@ -56,7 +56,7 @@ def write_control(operands: Operands, item: Placed, control: str, row: Any) -> N
         assert isinstance(register, Register)
         add = operands.addresses.at_label(item, base.name) if isinstance(base, Label) else 0
         if isinstance(base, Immediate) and base.value is not None:
-            relative = item.number + 1 if item.instruction.base == "BRX" else 0
+            relative = item.number + 1 if item.instruction.base in ("BRX", "BRXU") else 0
             add = relative + base.value // 16
         functions_at = operands.functions_at if is_indirect_call(item.instruction) else -1
         operands.pool += [planes.register(register, 0, 1, False), add, functions_at]

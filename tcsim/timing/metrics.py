@@ -65,8 +65,8 @@ SM_RATES = (("adu", 0.5), ("lsu", 1.0))
 of ``sm__throughput`` of 14 launches by Nsight Compute on an H200."""
 
 # Machine instructions that count as branches besides EXIT: facts of an H200's counters (BSYNC once for each arriving group).
-_TARGETS = frozenset(("BRA", "BRX", "CALL", "RET"))
-_BRANCHES = frozenset(("BRA", "BRX", "BSYNC", "WARPSYNC", "CALL", "RET"))
+_TARGETS = frozenset(("BRA", "BRX", "BRXU", "CALL", "RET"))
+_BRANCHES = frozenset(("BRA", "BRX", "BRXU", "BSYNC", "WARPSYNC", "CALL", "RET"))
 _THREAD_OPERATIONS = {
     "fadd": "FADD", "fmul": "FMUL", "ffma": "FFMA", "dadd": "DADD", "dmul": "DMUL", "dfma": "DFMA",
     "hadd": "HADD2", "hmul": "HMUL2", "hfma": "HFMA2",

@@ -10,7 +10,7 @@ from isa.program import OPERANDS, Program
 
 __all__ = ["PipeCounters"]
 
-_CBU = frozenset(("BREAK", "BRX", "BSSY", "BSYNC", "CALL", "EXIT", "RET", "WARPSYNC"))
+_CBU = frozenset(("BREAK", "BRX", "BRXU", "BSSY", "BSYNC", "CALL", "EXIT", "RET", "WARPSYNC"))
 _NOT_UNIFORM = frozenset(("ELECT", "R2UR", "S2UR", "ULDC", "UMOV", "VOTEU"))
 
 

@@ -50,6 +50,7 @@ def bra_conv() -> None:
 @machine("RET.REL.NODEC a:b32, base:b32", control="jump", pipe="cbu")
 @machine("RET.ABS.NODEC a:b32, base:b32", control="jump", pipe="cbu")
 @machine("BRX a:b32, base:b32", control="jump", pipe="cbu")
+@machine("BRXU a:b32, base:b32", control="jump", pipe="cbu")
 def ret() -> None:
     """Go to the address in a register, plus a base."""
 
