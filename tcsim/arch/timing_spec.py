@@ -184,8 +184,7 @@ class MachineOperation(Struct, frozen=True, forbid_unknown_fields=True):
     stall reason of who waits for that. ``read_latency``: cycles until its operands are read. ``port``, ``stage``: cycles on the
     SM's shared data port, and in its sub-partition's address stage, of what goes there without an access. ``jump``: cycles
     until the next instruction if that is farther on than the one behind it, ``jump_back`` if it is before that. ``active``:
-    cycles that count as activity of its pipe (0: the interval). ``lane``: of an atomic, thousandths of a nanosecond for each
-    lane on the busiest word.
+    cycles that count as activity of its pipe (0: the interval).
     """
 
     opcodes: tuple[str, ...]
@@ -201,7 +200,6 @@ class MachineOperation(Struct, frozen=True, forbid_unknown_fields=True):
     jump: int = 0
     jump_back: int = 0
     active: int = 0
-    lane: int = 0
 
 
 class Lsu(Struct, frozen=True, forbid_unknown_fields=True):
@@ -262,10 +260,13 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     A slice is busy with a read for ``read_clocks`` of its clock, of ``clock_hz``, for each sector, with a write for
     ``write_clocks``, with the sectors that memory or the other partition brings for ``fill_clocks`` each; with any request for
     at least one, with a write for at least ``least_write_clocks``. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM
-    asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. ``atomic_ns``: for
-    how long an atomic keeps a slice busy, for each sector and each lane on the busiest word, at least ``atomic_lane_ns`` for
-    each lane. ``ahead_ns``: how far the slices may be behind when a store leaves its SM. Reads of a line that is under way for
-    another SM of the GPC are merged in front of the L2, up to ``merging_requests`` into one (1: none are).
+    asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. An atomic's result
+    comes ``atomic_latency_ns`` later than a load's. It takes ``atomic_clocks`` of a slice's arithmetic for each sector and each
+    lane on the busiest word of it, and ``atomic_request_clocks`` for each lane on the busiest word of the line; sums of floats
+    in a sector are ``atomic_float_ns`` apart. ``atomic_ahead``: how many lanes of atomics of an SM may be under way, by
+    sectors; ``atomic_slice_ahead``: of them to one slice. ``ahead_ns``: how far the slices may be behind when a store leaves
+    its SM. Reads of a line that is under way for another SM of the GPC are merged in front of the L2, up to
+    ``merging_requests`` into one (1: none are).
     """
 
     partitions: int
@@ -279,8 +280,12 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     least_write_clocks: float
     fill_clocks: float
     port_bytes: int
-    atomic_ns: float
-    atomic_lane_ns: float
+    atomic_latency_ns: float
+    atomic_clocks: float
+    atomic_request_clocks: float
+    atomic_float_ns: float
+    atomic_ahead: int
+    atomic_slice_ahead: int
     ahead_ns: float
     merging_requests: int
     source: str

@@ -34,8 +34,9 @@ LINE_BYTES = 128
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_FIRST,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
     READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN, WRITE_LINES, WRITE_HOLD, AHEAD_T, CODE_SHARED,
-) = range(52)  # fmt: skip
-COST_COUNT = 52
+    ATOMIC_REQUEST_T, ATOMIC_AHEAD, SLICE_AHEAD, ATOMIC_LATENCY,
+) = range(56)  # fmt: skip
+COST_COUNT = 56
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -71,7 +72,12 @@ MBARRIER, MBARRIER_LATEST, MBARRIER_DONE, SCRATCH = 25, 26, 27, 28
 # 29 to 32: constant caches (tcsim.timing.constant_cache).
 WRITES = 33
 LOCATIONS = 34
-FIRST_FREE = 35
+# ATOMIC_UNITS [slice]: when its arithmetic unit is free (ticks). ATOMIC_CHAINS [slot]: a sector, and when the last sum in it is
+# done (ticks). ATOMIC_QUEUES [sm]: the requests of atomics that are under way. ATOMIC_TURNS [sm]: for each slice, operands of
+# this turn, when the last turn but one has been served, and when this one has (tcsim.timing.l2_atomics).
+ATOMIC_UNITS, ATOMIC_CHAINS, ATOMIC_QUEUES, ATOMIC_TURNS = 35, 36, 37, 38
+CHAIN_SLOTS = 4096
+FIRST_FREE = 39
 """The numbers from here on are free for other users of the table."""
 TABLE = 80
 
@@ -163,7 +169,9 @@ def new_hierarchy(
     costs[LEAST_STORE_T], costs[BROUGHT_T] = round(clock * spec.least_write_clocks), round(clock * spec.fill_clocks)
     costs[AHEAD_T] = round(cycles_of_ns(spec.ahead_ns, hz) * TICKS)
     costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
-    costs[ATOMIC_T] = max(1, round(TICKS * spec.atomic_ns * hz / 1e9))
+    costs[ATOMIC_T], costs[ATOMIC_REQUEST_T] = round(clock * spec.atomic_clocks), round(clock * spec.atomic_request_clocks)
+    costs[ATOMIC_LATENCY] = cycles_of_ns(spec.atomic_latency_ns, hz)
+    costs[ATOMIC_AHEAD], costs[SLICE_AHEAD] = spec.atomic_ahead, spec.atomic_slice_ahead
     costs[PARTITIONS], costs[SLICES_EACH] = spec.partitions, slices
     costs[DRAM_NEAR], costs[DRAM_FAR] = cycles_of_ns(dram.latency_ns, hz), cycles_of_ns(dram.far_latency_ns, hz)
     costs[FILL_SECTORS] = dram.fill_bytes // 32
@@ -201,6 +209,10 @@ def new_hierarchy(
     writes[:, 0:-WRITE_COUNTS:WRITE_WORDS] = -1  # no line
     table.put(WRITES, writes)
     table.put(SLICES, np.zeros(slices * spec.partitions, np.int64))
+    table.put(ATOMIC_UNITS, np.zeros(slices * spec.partitions, np.int64))
+    table.put(ATOMIC_CHAINS, np.full((CHAIN_SLOTS, 2), -1, np.int64))
+    table.put(ATOMIC_QUEUES, np.zeros((sms, 3 + 2 * spec.atomic_ahead), np.int64))
+    table.put(ATOMIC_TURNS, np.zeros((sms, 3 * slices * spec.partitions), np.int64))
     table.put(CHANNELS, np.zeros(channels, np.int64))
     table.put(TOTALS, np.zeros(TOTAL_COUNT, np.int64))
     table.put(EVENTS, np.zeros((instructions, EVENT_COLUMNS), np.int64))
@@ -208,9 +220,9 @@ def new_hierarchy(
     new_lru(table, L2, spec.partitions, l2_slots)
     for number, caches, slots in ((L1_VALID, sms, l1_slots), (L2_STATE, spec.partitions, l2_slots)):
         table.put(number, np.zeros((caches, slots), np.int64))
-    places = locations(arch, spec)[:sms]
-    table.put(LOCATIONS, places)
-    table.put(MERGES, np.full(((1 + int(places[:, GPC].max())) * MERGE_SLOTS, 4), -1, np.int64))
+    located = locations(arch, spec)[:sms]
+    table.put(LOCATIONS, located)
+    table.put(MERGES, np.full(((1 + int(located[:, GPC].max())) * MERGE_SLOTS, 4), -1, np.int64))
     put_constant_caches(table, chip.constant_cache, hz, sms, *constants, code.shared_constant_ns * busy)
     table.put(CODE, np.full((sms, blocks), -1, np.int64))
     table.put(CODE_USED, np.zeros((sms, blocks + 2), np.int64))

@@ -20,7 +20,17 @@ from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, REASONS, SHIFT, Place
 from tcsim.timing.units import TICKS, cycles_of_ns
 from tcsim.timing.warp import ALL_COPIES
 
-__all__ = ["NO_WAIT", "Entry", "IssueTable", "Unit", "fewest_wavefronts", "picker", "store_stage", "unit_of"]
+__all__ = [
+    "NO_WAIT",
+    "Entry",
+    "IssueTable",
+    "Unit",
+    "fewest_wavefronts",
+    "float_lane_ticks",
+    "picker",
+    "store_stage",
+    "unit_of",
+]
 
 NO_WAIT = -1
 """``keep_groups`` of an instruction that waits for no copies."""
@@ -71,7 +81,7 @@ class Entry:
     takes). ``unit``: who executes it. ``leaves_sm``: it may need the L2, or the executor. ``block``: of the instruction cache.
     ``constants``: the block of the constant banks that an operand is in (-1: it has none that a cache may miss).
 
-    Of memory accesses: ``lane_ticks``: of an atomic, for each lane on one word. ``cached``: the L1 may serve it.
+    Of memory accesses: ``lane_ticks``: of an atomic, between lanes on one sector. ``cached``: the L1 may serve it.
     ``fewest_wavefronts``: without bank conflicts. ``parts``: of its payload; a tile has one per register, each an instruction
     unless it is in shared memory, where LDSM takes several.
 
@@ -121,6 +131,15 @@ class Entry:
 
     def __post_init__(self) -> None:
         self.operands = picker(self.reads)
+
+
+_FLOATS = ("F16", "BF16", "F32", "F64")
+
+
+def float_lane_ticks(chip: Chip, hz: int, opcode: str) -> int:
+    """Ticks between the sums in a sector that lanes of an atomic ask for: 0 for integers, of which the L2 does one a clock."""
+    floats = any(word.startswith(_FLOATS) for word in opcode.upper().split("."))
+    return round(chip.l2.atomic_float_ns * hz / 1e9 * TICKS) if floats else 0
 
 
 class IssueTable:
@@ -197,7 +216,7 @@ class IssueTable:
         entry.unit = self._unit(pc, cost)
         if entry.unit == Unit.STORE and access is not None:
             entry.stage = store_stage(self.chip, access)
-        entry.lane_ticks = round(self.chip.l2.atomic_lane_ns * self._hz / 1e9 * TICKS)
+        entry.lane_ticks = float_lane_ticks(self.chip, self._hz, program.opcodes[pc])
         accesses_l2 = outside and entry.unit in (Unit.LOAD, Unit.STORE, Unit.ATOMIC)
         entry.leaves_sm = accesses_l2 or entry.unit in (Unit.COPY, Unit.CLOCK)
         self._waits(entry)

@@ -24,7 +24,8 @@ from tcsim.timing.hierarchy import (
     WAVEFRONT_LATENCY,
     count4,
 )
-from tcsim.timing.l2 import l2_atomic, l2_read
+from tcsim.timing.l2 import l2_read
+from tcsim.timing.l2_atomics import l2_atomic
 from tcsim.timing.lru import find, put, touch
 from tcsim.timing.units import TICKS
 from tcsim.timing.write_buffer import write_line
@@ -137,21 +138,19 @@ def l1_store(m, sm, sub, words, first, end, partial, now, start):
 
 
 @compiled
-def l1_atomic(m, sm, words, first, end, lanes, lane_ticks, now, start):
-    """Atomics on sectors, done at the L2; behind ``end`` stands for each sector the most lanes on one of its words, and
-    ``lanes`` is the most of all. Returns the cycle in which all results are back. The L1 forgets the sectors."""
+def l1_atomic(m, sm, words, first, end, lane_ticks, now, start):
+    """Atomics on sectors, done at the L2; behind ``end`` stands for each sector the most lanes on one of its words. Returns the
+    cycle in which all results are back. The L1 forgets the sectors."""
     ready = start + row(m, COSTS, 0)[L1_LATENCY]
     index = first
     while index < end:
         before = index
         line, mask, index = _next_line(words, index, end)
-        requests = sectors = 0
-        for passes in range(before + end - first, index + end - first):
-            requests = max(requests, words[passes])
-            sectors += words[passes]
+        counts = 0
+        for sector in range(before, index):
+            counts += words[sector + end - first] << 16 * (words[sector] & 3)
         slot = find(m, L1, sm, line)
         if slot >= 0:
             row(m, L1_VALID, sm)[slot] &= ~mask
-        done = l2_atomic(m, sm, line, mask, requests, sectors, lanes, lane_ticks, now, start)
-        ready = max(ready, done + row(m, COSTS, 0)[L1_LATENCY])
+        ready = max(ready, l2_atomic(m, sm, line, mask, counts, lane_ticks, now, start) + row(m, COSTS, 0)[L1_LATENCY])
     return ready

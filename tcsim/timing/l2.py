@@ -1,10 +1,10 @@
 """The L2 cache: two partitions of slices, each next to half of the SMs and half of the memory.
 
-A line has a home partition, chosen by a hash of its address. An SM asks the partition next to it; what that does not have, it
-fetches from the home partition (farther away) or from memory, and keeps a copy. Stores and atomics go to the home partition,
-and the copy is dropped. Sectors of 32 bytes have their own valid and dirty bits; dirty ones are written back when their line
-is replaced. Lines are replaced least recently used over a whole partition: addresses are hashed well enough that sets do not
-matter to first order.
+A line has a home partition (:mod:`tcsim.timing.l2_places`). An SM asks the partition next to it; what that does not have, it
+fetches from the home partition (farther away) or from memory, and keeps a copy. Stores and atomics
+(:mod:`tcsim.timing.l2_atomics`) go to the home partition, and the copy is dropped. Sectors of 32 bytes have their own valid and
+dirty bits; dirty ones are written back when their line is replaced. Lines are replaced least recently used over a whole
+partition: addresses are hashed well enough that sets do not matter to first order.
 
 A slice takes a request a clock, and moves two sectors a clock when they are read, one when they are written; filling it takes
 time as well. On an H200 that gives the 9.1 TB/s of whole lines and the 80 scattered sectors a cycle that are read, the 4.7 TB/s
@@ -18,22 +18,19 @@ from tcsim.timing.arrays import row
 from tcsim.timing.dram import brought, dram_read, dram_write
 from tcsim.timing.hierarchy import (
     AHEAD_T,
-    ATOMIC_SECTORS,
-    ATOMIC_T,
     BROUGHT_T,
     CLOCK_T,
     COSTS,
     DOWN,
     DRAM_FAR,
     DRAM_NEAR,
-    FABRIC_ATOMICS,
     FABRIC_HITS,
     FABRIC_REQUESTS,
     FABRIC_SECTORS,
     FABRIC_WRITES,
     FILLS,
-    GROUP_REQUESTS,
     GPC,
+    GROUP_REQUESTS,
     L2,
     L2_FAR,
     L2_HIT,
@@ -45,7 +42,6 @@ from tcsim.timing.hierarchy import (
     LOCATIONS,
     MERGE_SLOTS,
     MERGES,
-    NEAR,
     PARTITIONS,
     PORTS,
     READ_HITS,
@@ -55,7 +51,6 @@ from tcsim.timing.hierarchy import (
     SECTOR_T,
     SLICE_BUSY,
     SLICES,
-    SLICES_EACH,
     STORE_T,
     TOTALS,
     UP,
@@ -63,38 +58,21 @@ from tcsim.timing.hierarchy import (
     count4,
     serve,
 )
+from tcsim.timing.l2_places import home_partition, near_partition, slice_of
 from tcsim.timing.lru import TAGS, find, put, touch, victim
 from tcsim.timing.translation import translation_wait
 from tcsim.timing.units import TICKS
 
-__all__ = ["l2_atomic", "l2_read", "l2_write", "near_partition"]
+__all__ = ["ask_slice", "keep_sectors", "l2_read", "l2_write", "own_sectors"]
 
-_SPREAD = 0x9E3779B1
 _WHOLE = 15
 
 
 @compiled
-def near_partition(m, sm):
-    """The partition next to an SM."""
-    return row(m, LOCATIONS, sm)[NEAR]
-
-
-@compiled
-def _mixed(line):
-    return ((line ^ line >> 15) * _SPREAD & 0xFFFFFFFF) >> 7
-
-
-@compiled
-def _home(m, line):
-    return (_mixed(line) + 1) % row(m, COSTS, 0)[PARTITIONS]  # the first line of all is far from SM 0, as on an H200
-
-
-@compiled
-def _slice(m, partition, line, ticks, service):
+def ask_slice(m, partition, line, ticks, service):
     """Ask a line's slice in a partition; returns the tick at which it has served."""
     row(m, TOTALS, 0)[SLICE_BUSY] += service
-    number = _mixed(line) // row(m, COSTS, 0)[PARTITIONS] % row(m, COSTS, 0)[SLICES_EACH]
-    return serve(row(m, SLICES, 0), partition * row(m, COSTS, 0)[SLICES_EACH] + number, ticks, service)
+    return serve(row(m, SLICES, 0), slice_of(m, partition, line), ticks, service)
 
 
 @inlined
@@ -104,7 +82,7 @@ def _read_ticks(m, sectors):
 
 
 @compiled
-def _keep(m, partition, line, valid, dirty, there, ticks):
+def keep_sectors(m, partition, line, valid, dirty, there, ticks):
     """Note sectors of a line in a partition, replacing the least recently used line if it is full."""
     slot = find(m, L2, partition, line)
     if slot >= 0:
@@ -149,11 +127,11 @@ def l2_read(m, sm, line, mask, now, start):
 def _fetch(m, sm, line, mask, now, served):
     """The same for what goes to the L2 itself: the SM's ports have served it at tick ``served``."""
     ticks = now * TICKS
-    near, home = near_partition(m, sm), _home(m, line)
+    near, home = near_partition(m, sm), home_partition(m, line)
     count = count4(mask)
     row(m, TOTALS, 0)[L2_REQUESTS] += 1
     row(m, TOTALS, 0)[READ_SECTORS] += count
-    served = max(served, _slice(m, near, line, ticks, _read_ticks(m, count)))
+    served = max(served, ask_slice(m, near, line, ticks, _read_ticks(m, count)))
     latency = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     slot = find(m, L2, near, line)
     tag = row(m, L2_STATE, near)[slot] if slot >= 0 else 0
@@ -167,7 +145,7 @@ def _fetch(m, sm, line, mask, now, served):
     if home != near:
         row(m, TOTALS, 0)[FABRIC_REQUESTS] += 1
         latency += row(m, COSTS, 0)[L2_FAR]
-        served = max(served, _slice(m, home, line, ticks, _read_ticks(m, count4(missing))))
+        served = max(served, ask_slice(m, home, line, ticks, _read_ticks(m, count4(missing))))
         slot = find(m, L2, home, line)
         if slot >= 0:
             absent = missing & ~row(m, L2_STATE, home)[slot] & _WHOLE
@@ -180,76 +158,42 @@ def _fetch(m, sm, line, mask, now, served):
         served = max(served, dram_read(m, line, fetched, ticks))
         latency += row(m, COSTS, 0)[DRAM_NEAR if home == near else DRAM_FAR]
         missing |= fetched
-        _slice(m, home, line, ticks, count4(fetched) * row(m, COSTS, 0)[BROUGHT_T])
+        ask_slice(m, home, line, ticks, count4(fetched) * row(m, COSTS, 0)[BROUGHT_T])
     there = max(there, latency + -(-served // TICKS))
-    _keep(m, near, line, missing, 0, there, ticks)
+    keep_sectors(m, near, line, missing, 0, there, ticks)
     if home != near:
-        _slice(m, near, line, ticks, count4(missing) * row(m, COSTS, 0)[BROUGHT_T])
-        _keep(m, home, line, missing, 0, there, ticks)
+        ask_slice(m, near, line, ticks, count4(missing) * row(m, COSTS, 0)[BROUGHT_T])
+        keep_sectors(m, home, line, missing, 0, there, ticks)
     return there
 
 
 @compiled
-def _own(m, home, through, line, mask, now):
+def own_sectors(m, home, through, line, mask, now):
     """Drop copies of sectors that the home partition gets, dirty, but one that is on the way, in partition ``through``."""
     for partition in range(row(m, COSTS, 0)[PARTITIONS]):
         if partition != home and partition != through:
             slot = find(m, L2, partition, line)
             if slot >= 0:
                 row(m, L2_STATE, partition)[slot] &= ~mask
-    _keep(m, home, line, mask, mask, 0, now * TICKS)
+    keep_sectors(m, home, line, mask, mask, 0, now * TICKS)
 
 
 @compiled
 def l2_write(m, sm, line, mask, partial, now, start):
     """An SM stores to sectors of a line. ``partial``: not to all of their bytes. Returns the cycle in which the data has left
     the SM, and that in which the L2 acknowledges it."""
-    home = _home(m, line)
+    home = home_partition(m, line)
     count = count4(mask)
     row(m, TOTALS, 0)[L2_REQUESTS] += 1
     row(m, TOTALS, 0)[WRITE_SECTORS] += count
     left = serve(row(m, PORTS, sm), UP, start * TICKS, (count + partial) * TICKS)
     service = max(row(m, COSTS, 0)[LEAST_STORE_T], count * row(m, COSTS, 0)[STORE_T])
-    served = max(left, _slice(m, home, line, now * TICKS, service))
+    served = max(left, ask_slice(m, home, line, now * TICKS, service))
     left = row(m, PORTS, sm)[UP] = max(left, served - row(m, COSTS, 0)[AHEAD_T])  # the rest waits in front of the slice
-    _own(m, home, near_partition(m, sm), line, mask, now)
+    own_sectors(m, home, near_partition(m, sm), line, mask, now)
     row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
     trip = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
     if home != near_partition(m, sm):
         row(m, TOTALS, 0)[FABRIC_WRITES] += count
         row(m, TOTALS, 0)[FABRIC_REQUESTS] += 1
     return -(-left // TICKS), trip + -(-served // TICKS)
-
-
-@compiled
-def l2_atomic(m, sm, line, mask, requests, sectors, lanes, lane_ticks, now, start):
-    """Atomics on sectors of a line, executed at its home slice. That goes over the sectors once for each of ``lanes`` on the
-    busiest word, and spends at least ``lane_ticks`` on each. Nsight Compute counts ``requests``, the most lanes on one word of
-    the line, and ``sectors``, the sum over its sectors of the most lanes on one of their words (exact on an H200). Returns the
-    cycle in which the results are back, without the L1's latency."""
-    ticks = now * TICKS
-    home = _home(m, line)
-    count = count4(mask)
-    row(m, TOTALS, 0)[L2_REQUESTS] += requests
-    row(m, TOTALS, 0)[ATOMIC_SECTORS] += sectors
-    service = max(row(m, COSTS, 0)[LEAST_STORE_T], lanes * max(count * row(m, COSTS, 0)[ATOMIC_T], lane_ticks))
-    served = max(serve(row(m, PORTS, sm), UP, start * TICKS, count * TICKS), _slice(m, home, line, ticks, service))
-    row(m, PORTS, sm)[UP] = served  # it waits in the SM until the slice takes it
-    row(m, TOTALS, 0)[LAST_SERVED] = max(row(m, TOTALS, 0)[LAST_SERVED], served)
-    latency = row(m, COSTS, 0)[L2_HIT] + translation_wait(m, sm, now)
-    if home != near_partition(m, sm):
-        latency += row(m, COSTS, 0)[L2_FAR]
-        row(m, TOTALS, 0)[FABRIC_ATOMICS] += sectors
-        row(m, TOTALS, 0)[FABRIC_REQUESTS] += requests
-    slot = find(m, L2, home, line)
-    tag = row(m, L2_STATE, home)[slot] if slot >= 0 else 0
-    there = row(m, L2_THERE, home)[slot] if slot >= 0 else 0
-    absent = mask & ~tag & _WHOLE
-    if absent:
-        fetched = brought(m, absent)
-        row(m, TOTALS, 0)[FILLS] += count4(fetched)
-        served = max(served, dram_read(m, line, fetched, ticks))
-        latency += row(m, COSTS, 0)[DRAM_NEAR]
-        _keep(m, home, line, fetched, 0, latency + served // TICKS, ticks)
-    _own(m, home, home, line, mask, now)
-    return max(there, latency + -(-served // TICKS))

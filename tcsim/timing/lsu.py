@@ -171,9 +171,9 @@ def store_part(m, sm, sub, pc, fewest, stage, words, at, now):
 
 @compiled
 def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
-    """An atomic: on shared memory in place, on global memory at the L2, where it takes ``lane_ticks`` for each lane on the
-    busiest word, and counts as a sector for each lane on the busiest word of a sector. Returns (start, cycle in which its data
-    has left the SM, cycle in which its result is there, whether it was in shared memory, next part)."""
+    """An atomic: on shared memory in place, on global memory at the L2 (``lane_ticks``: :mod:`tcsim.timing.l2_atomics`), where
+    it counts as a sector for each lane on the busiest word of a sector. Returns (start, cycle in which its data has left the
+    SM, cycle in which its result is there, whether it was in shared memory, next part)."""
     words = as_i64(words)
     count = words[at]
     if words[at + 1] < -1:
@@ -185,7 +185,7 @@ def atomic_part(m, sm, sub, pc, fewest, lane_ticks, words, at, now):
     first = at + 2
     port = tag_cycles(m, lines_in(words, first, first + count))
     start = enter(m, sm, sub, now, port, _stage(m, port))
-    done = l1_atomic(m, sm, words, first, first + count, words[at + 1], lane_ticks, now, start)
+    done = l1_atomic(m, sm, words, first, first + count, lane_ticks, now, start)
     left = row(m, PORTS, sm)[UP] // TICKS
     _wait_for_room(m, sm, left)
     passes = 0

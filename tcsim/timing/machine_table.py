@@ -13,13 +13,12 @@ from isa.sass.control import ControlBits
 from tcsim.arch.timing_spec import MachineOperation, Timing
 from tcsim.execute.accesses import constant_address
 from tcsim.timing.constant_cache import BLOCK_BYTES
-from tcsim.timing.issue import Entry, Unit, fewest_wavefronts, picker, store_stage, unit_of
+from tcsim.timing.issue import Entry, Unit, fewest_wavefronts, float_lane_ticks, picker, store_stage, unit_of
 from tcsim.timing.machine_operations import MachineOperations
 from tcsim.timing.operations import Cost
 from tcsim.timing.register_ports import port_reads
 from tcsim.timing.schedule import Segment
 from tcsim.timing.scoreboard import CONSTANT_BANK, REASON, REASONS, SHIFT
-from tcsim.timing.units import TICKS
 
 __all__ = ["MachineTable"]
 
@@ -50,8 +49,7 @@ class MachineTable:
     """
 
     def __init__(self, program: Program, timing: Timing) -> None:
-        self.program, self.chip = program, timing.chip
-        self._lane_ticks = timing.chip.l2.atomic_lane_ns * timing.clocks.sm_hz / 1e9 * TICKS
+        self.program, self.chip, self._hz = program, timing.chip, timing.clocks.sm_hz
         self.pipes = tuple(self.chip.pipes)
         operations = MachineOperations(self.chip)
         self.operations = [operations.of(program.opcodes[pc], program.timing[pc]) for pc in range(len(program))]
@@ -114,7 +112,7 @@ class MachineTable:
             entry.fewest_wavefronts = fewest_wavefronts(access)
             if entry.unit in (Unit.STORE, Unit.ASYNC_STORE):
                 entry.stage = store_stage(self.chip, access)
-            entry.lane_ticks = round(self._lane_ticks * (operation.lane / 1000 / self.chip.l2.atomic_lane_ns or 1.0))
+            entry.lane_ticks = float_lane_ticks(self.chip, self._hz, opcode)
         outside = access is not None and access.space != SHARED
         entry.leaves_sm = outside or entry.unit in (Unit.CLOCK, Unit.BULK)
         if words[0] == "DEPBAR":

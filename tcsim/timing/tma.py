@@ -26,7 +26,8 @@ from tcsim.timing.hierarchy import (
     count4,
     serve,
 )
-from tcsim.timing.l2 import l2_atomic, l2_read, l2_write
+from tcsim.timing.l2 import l2_read, l2_write
+from tcsim.timing.l2_atomics import l2_atomic
 from tcsim.timing.units import TICKS
 
 __all__ = ["tma_copy"]
@@ -80,7 +81,8 @@ def _line(m, sm, payload, peers, line, mask, partial, ticks, now):
         left, _ = l2_write(m, sm, line, mask, partial, now, start)
         return left, ticks + count4(mask) * TICKS
     if payload[0] == ADD:
-        l2_atomic(m, sm, line, mask, 1, count4(mask), 1, 0, now, start)
+        counts = (mask & 1) | (mask >> 1 & 1) << 16 | (mask >> 2 & 1) << 32 | (mask >> 3 & 1) << 48
+        l2_atomic(m, sm, line, mask, counts, 0, now, start)
         return start, ticks + count4(mask) * TICKS
     there = l2_read(m, sm, line, mask, now, start)
     for rank in range(16):
