@@ -26,13 +26,19 @@ from tcsim.timing.hierarchy import (
     DRAM_READ,
     DRAM_WRITTEN,
     FABRIC_SECTORS,
+    IN_T,
     L1_HITS,
     LAST_SERVED,
+    LOCATIONS,
     READ_HITS,
     READ_SECTORS,
     UP,
+    WAY_IN,
+    WAY_OUT,
+    WAYS_IN,
     WRITE_SECTORS,
     Hierarchy,
+    Share,
     new_hierarchy,
     serve,
 )
@@ -335,9 +341,10 @@ def test_code_comes_in_blocks_that_are_fetched_ahead_and_replaced() -> None:
     assert [fetch(h.address, 0, n, 100) for n in (1, 2)] == [100 + first + apart, 100 + first + 2 * apart]
     assert fetch(h.address, 0, 20, 5000) == 5000 + miss
     assert fetch(h.address, 1, 0, 200) == 200 + first  # the other SM has a cache of its own
-    crowded = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 16, busy=100)
-    waits = [fetch(crowded.address, sm, 0, 0) for sm in range(16)]
+    crowded, gpc = new_hierarchy(find_arch("h200"), H200, 4, 64 * 128, 132, busy=100), find_arch("h200").limits.gpcs[1]
+    waits = [int(fetch(crowded.address, sm, 0, 0)) for sm in gpc]
     assert waits == sorted(waits)
+    assert waits[0] == first
     assert waits[-1] == first + cycles_of_ns(200 * spec.shared_ns, HZ)
     for block in range(spec.blocks + 8):
         fetch(h.address, 0, block, 10_000 + 1000 * block)
@@ -524,3 +531,25 @@ def test_a_block_of_a_kibibyte_lies_on_two_slices_and_blocks_are_spread_evenly()
     assert sorted(slices(8).values()) == [4, 4] and sorted(slices(32).values()) == [4] * 8
     assert max(slices(256).values()) == 8 and max(slices(2048).values()) <= 28
     assert [int(home_partition(h.address, 32 * page)) for page in range(8)] == [1, 0, 0, 1, 1, 0, 0, 1]
+
+
+def test_sms_of_a_gpc_share_what_comes_in_and_those_of_a_cpc_what_goes_out() -> None:
+    arch, spec = find_arch("h200"), H200.chip.l2
+    gpc = arch.limits.gpcs[1]
+    h = new_hierarchy(arch, H200, 4, 64 * 128, arch.limits.sms)
+    ways = h.table[LOCATIONS]
+    assert [int(np.sum(ways[list(gpc), WAY_OUT] == 3 + number)) for number in range(3)] == [6, 6, 4]
+    assert ways[gpc[0], WAY_OUT] == ways[gpc[1], WAY_OUT] != ways[gpc[2], WAY_OUT]
+    rounds, lines = 64, iter(range(1 << 20))
+    for sm in gpc:
+        for _ in range(rounds):
+            l2_read(h.address, sm, next(lines), 15, 0, 0)
+    assert h.table[WAYS_IN].tolist() == [0, len(gpc) * rounds * 4 * h.costs[IN_T], 0, 0, 0, 0, 0, 0]
+    assert 4 * h.costs[IN_T] == pytest.approx(TICKS * 128 / spec.gpc_bytes, rel=0.02)
+    out = {sm: max(int(l2_write(h.address, sm, next(lines), 15, 0, 0, 0)[0]) for _ in range(rounds)) for sm in gpc}
+    small = [sm for sm in gpc if ways[sm, WAY_OUT] == 5]
+    assert max(out[sm] for sm in small) < max(out.values())
+    assert max(out.values()) >= 6 * rounds * 128 // spec.cpc_bytes
+    sample = new_hierarchy(arch, H200, 4, 64 * 128, arch.limits.sms, share=Share(1 / 132, 1 / 132))
+    assert sample.costs[IN_T] > 10 * h.costs[IN_T]
+    assert set(sample.table[LOCATIONS][:, WAY_IN].tolist()) == {0}

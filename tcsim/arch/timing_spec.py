@@ -266,7 +266,8 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     in a sector are ``atomic_float_ns`` apart. ``atomic_ahead``: how many lanes of atomics of an SM may be under way, by
     sectors; ``atomic_slice_ahead``: of them to one slice. ``ahead_ns``: how far the slices may be behind when a store leaves
     its SM. Reads of a line that is under way for another SM of the GPC are merged in front of the L2, up to
-    ``merging_requests`` into one (1: none are).
+    ``merging_requests`` into one (1: none are). The SMs of a GPC get ``gpc_bytes`` a cycle together, three times
+    that of what is merged, those of one of its ``cpcs`` send ``cpc_bytes`` (0: no limit).
     """
 
     partitions: int
@@ -287,6 +288,9 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     atomic_ahead: int
     atomic_slice_ahead: int
     ahead_ns: float
+    gpc_bytes: int
+    cpcs: int
+    cpc_bytes: int
     merging_requests: int
     source: str
 

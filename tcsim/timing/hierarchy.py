@@ -34,9 +34,9 @@ LINE_BYTES = 128
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_FIRST,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
     READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN, WRITE_LINES, WRITE_HOLD, AHEAD_T, CODE_SHARED,
-    ATOMIC_REQUEST_T, ATOMIC_AHEAD, SLICE_AHEAD, ATOMIC_LATENCY,
-) = range(56)  # fmt: skip
-COST_COUNT = 56
+    ATOMIC_REQUEST_T, ATOMIC_AHEAD, SLICE_AHEAD, ATOMIC_LATENCY, IN_T, OUT_T,
+) = range(58)  # fmt: skip
+COST_COUNT = 58
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -64,7 +64,8 @@ TOTAL_COUNT = 16
 # together, of requests under way for a GPC. CODE [sm, block]: when a block of instructions is there, -1 if it is not;
 # CODE_USED: stamp of its last use, then how many are there, and the last stamp. MBARRIER, MBARRIER_LATEST, MBARRIER_DONE
 # [place, 8 bytes of shared memory]: mbarrier objects (tcsim.timing.mbarriers). SCRATCH: a row for what nobody reads. WRITES
-# [sm]: its write buffer (tcsim.timing.write_buffer). LOCATIONS [sm]: the partition of the L2 next to it, and its GPC.
+# [sm]: its write buffer (tcsim.timing.write_buffer). LOCATIONS [sm]: the partition of the L2 next to it, its GPC,
+# which SM of that it is, and the ways by which data comes to it and leaves it: WAYS_IN, WAYS_OUT [way] (ticks).
 COSTS, PORTS, SLICES, CHANNELS, TOTALS, EVENTS, L1, L1_VALID, L1_THERE, L2, L2_STATE, L2_THERE, CODE, CODE_USED, MERGES = (
     0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 20, 21, 22, 23, 24,
 )  # fmt: skip
@@ -72,14 +73,15 @@ MBARRIER, MBARRIER_LATEST, MBARRIER_DONE, SCRATCH = 25, 26, 27, 28
 # 29 to 32: constant caches (tcsim.timing.constant_cache).
 WRITES = 33
 LOCATIONS = 34
+WAYS_IN, WAYS_OUT = 39, 40
 # ATOMIC_UNITS [slice]: when its arithmetic unit is free (ticks). ATOMIC_CHAINS [slot]: a sector, and when the last sum in it is
 # done (ticks). ATOMIC_QUEUES [sm]: the requests of atomics that are under way. ATOMIC_TURNS [sm]: for each slice, operands of
 # this turn, when the last turn but one has been served, and when this one has (tcsim.timing.l2_atomics).
 ATOMIC_UNITS, ATOMIC_CHAINS, ATOMIC_QUEUES, ATOMIC_TURNS = 35, 36, 37, 38
 CHAIN_SLOTS = 4096
-FIRST_FREE = 39
+FIRST_FREE = 41
 """The numbers from here on are free for other users of the table."""
-TABLE = 80
+TABLE = 84
 
 
 @dataclass(frozen=True)
@@ -105,19 +107,33 @@ class Hierarchy:
         self.costs, self.slices = table[COSTS], table[SLICES]
 
 
-NEAR, GPC = range(2)
+NEAR, GPC, RANK, WAY_IN, WAY_OUT = range(5)
 """Columns of LOCATIONS."""
 
 
 def locations(arch: Arch, spec: L2Spec) -> NDArray[np.int64]:
-    """LOCATIONS of all SMs of a GPU: the partition next to each, and its GPC."""
-    found = np.zeros((arch.limits.sms, 2), np.int64)
+    """LOCATIONS of all SMs of a GPU. What comes to an SM does so by the way of its GPC, and leaves it by that of its CPC; the
+    TPCs of a GPC, pairs of SMs, belong to its CPCs by turns."""
+    found = np.zeros((arch.limits.sms, 5), np.int64)
     if not arch.limits.gpcs:
-        found[:, GPC] = np.arange(arch.limits.sms) // spec.sms_in_turn
+        found[:, GPC], found[:, RANK] = divmod(np.arange(arch.limits.sms), spec.sms_in_turn)
         found[:, NEAR] = found[:, GPC] % spec.partitions
     for number, (sms, half) in enumerate(zip(arch.limits.gpcs, arch.limits.halves, strict=True)):
-        found[list(sms)] = half, number
+        found[list(sms), NEAR], found[list(sms), GPC], found[list(sms), RANK] = half, number, np.arange(len(sms))
+    found[:, WAY_IN] = found[:, GPC]
+    found[:, WAY_OUT] = found[:, GPC] * spec.cpcs + found[:, RANK] // 2 % spec.cpcs
     return found
+
+
+def _put_ways(table: ArrayTable, costs: NDArray[np.int64], spec: L2Spec, found: NDArray[np.int64], share: Share) -> None:
+    """The ways between the SMs and the L2. A sample has its part of all of them as one."""
+    for number, cost, column, size in ((WAYS_IN, IN_T, WAY_IN, spec.gpc_bytes), (WAYS_OUT, OUT_T, WAY_OUT, spec.cpc_bytes)):
+        ways = 1 + int(found[:, column].max())
+        costs[cost] = round(32 * TICKS / size) if size else 0
+        if share.requests < 1:
+            costs[cost] = round(costs[cost] / (ways * share.requests))
+            found[:, column], ways = 0, 1
+        table.put(number, np.zeros(ways, np.int64))
 
 
 MERGE_SLOTS = 4096
@@ -220,9 +236,10 @@ def new_hierarchy(
     new_lru(table, L2, spec.partitions, l2_slots)
     for number, caches, slots in ((L1_VALID, sms, l1_slots), (L2_STATE, spec.partitions, l2_slots)):
         table.put(number, np.zeros((caches, slots), np.int64))
-    located = locations(arch, spec)[:sms]
-    table.put(LOCATIONS, located)
-    table.put(MERGES, np.full(((1 + int(located[:, GPC].max())) * MERGE_SLOTS, 4), -1, np.int64))
+    found = locations(arch, spec)
+    _put_ways(table, costs, spec, found, share)
+    table.put(LOCATIONS, found[:sms])
+    table.put(MERGES, np.full(((1 + int(found[:sms, GPC].max())) * MERGE_SLOTS, 4), -1, np.int64))
     put_constant_caches(table, chip.constant_cache, hz, sms, *constants, code.shared_constant_ns * busy)
     table.put(CODE, np.full((sms, blocks), -1, np.int64))
     table.put(CODE_USED, np.zeros((sms, blocks + 2), np.int64))

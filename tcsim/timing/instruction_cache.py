@@ -21,6 +21,8 @@ from tcsim.timing.hierarchy import (
     CODE_SHARED,
     CODE_USED,
     COSTS,
+    LOCATIONS,
+    RANK,
 )
 
 __all__ = ["fetch"]
@@ -56,7 +58,7 @@ def fetch(m, sm, block, now):
     if code[block] < 0:
         miss = costs[CODE_MISS]
         if used[blocks + 1] == 1:
-            miss = costs[CODE_FIRST] + costs[CODE_SHARED] * (sm % _SHARING) // (_SHARING - 1)
+            miss = costs[CODE_FIRST] + costs[CODE_SHARED] * min(row(m, LOCATIONS, sm)[RANK], _SHARING - 1) // (_SHARING - 1)
         _bring(m, sm, block, now + miss)
     used[block] = used[blocks + 1]
     ready = code[block]

@@ -31,6 +31,7 @@ from tcsim.timing.hierarchy import (
     FILLS,
     GPC,
     GROUP_REQUESTS,
+    IN_T,
     L2,
     L2_FAR,
     L2_HIT,
@@ -42,6 +43,7 @@ from tcsim.timing.hierarchy import (
     LOCATIONS,
     MERGE_SLOTS,
     MERGES,
+    OUT_T,
     PARTITIONS,
     PORTS,
     READ_HITS,
@@ -54,6 +56,10 @@ from tcsim.timing.hierarchy import (
     STORE_T,
     TOTALS,
     UP,
+    WAY_IN,
+    WAY_OUT,
+    WAYS_IN,
+    WAYS_OUT,
     WRITE_SECTORS,
     count4,
     serve,
@@ -111,13 +117,17 @@ def l2_read(m, sm, line, mask, now, start):
         serve(row(m, PORTS, sm), REQUEST, start * TICKS, TICKS),
         serve(row(m, PORTS, sm), DOWN, start * TICKS, count * row(m, COSTS, 0)[SECTOR_T]),
     )
+    way, width = row(m, LOCATIONS, sm)[WAY_IN], count * row(m, COSTS, 0)[IN_T]
     if row(m, COSTS, 0)[GROUP_REQUESTS] == 1:
+        served = max(served, serve(row(m, WAYS_IN, 0), way, now * TICKS, width))
         return _fetch(m, sm, line, mask, now, served)
     merge = row(m, MERGES, row(m, LOCATIONS, sm)[GPC] * MERGE_SLOTS + ((line ^ line >> 10) & (MERGE_SLOTS - 1)))
     under_way = merge[0] == line and merge[2] > now
     if under_way and mask == merge[1] and merge[3] < row(m, COSTS, 0)[GROUP_REQUESTS]:
         merge[3] += 1
+        served = max(served, serve(row(m, WAYS_IN, 0), way, now * TICKS, width // 3))
         return max(merge[2], -(-served // TICKS))
+    served = max(served, serve(row(m, WAYS_IN, 0), way, now * TICKS, width))
     there = _fetch(m, sm, line, mask, now, served)
     merge[0], merge[1], merge[2], merge[3] = line, mask, there, 1
     return there
@@ -187,6 +197,7 @@ def l2_write(m, sm, line, mask, partial, now, start):
     row(m, TOTALS, 0)[L2_REQUESTS] += 1
     row(m, TOTALS, 0)[WRITE_SECTORS] += count
     left = serve(row(m, PORTS, sm), UP, start * TICKS, (count + partial) * TICKS)
+    left = max(left, serve(row(m, WAYS_OUT, 0), row(m, LOCATIONS, sm)[WAY_OUT], now * TICKS, count * row(m, COSTS, 0)[OUT_T]))
     service = max(row(m, COSTS, 0)[LEAST_STORE_T], count * row(m, COSTS, 0)[STORE_T])
     served = max(left, ask_slice(m, home, line, now * TICKS, service))
     left = row(m, PORTS, sm)[UP] = max(left, served - row(m, COSTS, 0)[AHEAD_T])  # the rest waits in front of the slice
