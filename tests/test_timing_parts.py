@@ -32,6 +32,7 @@ from tcsim.timing.hierarchy import (
     LOCATIONS,
     READ_HITS,
     READ_SECTORS,
+    SLICE_BUSY,
     UP,
     WAY_IN,
     WAY_OUT,
@@ -43,7 +44,7 @@ from tcsim.timing.hierarchy import (
     serve,
 )
 from tcsim.timing.instruction_cache import fetch
-from tcsim.timing.l2 import l2_read, l2_write
+from tcsim.timing.l2 import TOLD, l2_read, l2_write
 from tcsim.timing.l2_atomics import l2_atomic
 from tcsim.timing.l2_places import home_partition, slice_of
 from tcsim.timing.lru import LRU_ARRAYS, find, new_lru, put, touch
@@ -170,10 +171,10 @@ def test_l2_hits_are_faster_than_misses_and_dirty_lines_are_written_back() -> No
     assert miss - hit >= cycles_of_ns(H200.dram.latency_ns, HZ)
     assert hit == pytest.approx(cycles_of_ns(H200.chip.l2.hit_ns, HZ), abs=6)
     assert [h.totals[n] for n in (READ_SECTORS, READ_HITS, DRAM_READ)] == [8, 4, 128]
-    l2_write(h.address, NEAR, line, 3, 0, 200_000, 200_000)
+    l2_write(h.address, NEAR, line, 3, 0, 0, 200_000, 200_000)
     assert h.totals[DRAM_WRITTEN] == 0
     for other in others:
-        l2_write(h.address, NEAR, other, 0, 0, 300_000, 300_000)
+        l2_write(h.address, NEAR, other, 0, 0, 0, 300_000, 300_000)
     assert h.totals[DRAM_WRITTEN] == 64
 
 
@@ -201,9 +202,25 @@ def test_far_lines_are_copied_to_the_near_partition_until_someone_stores() -> No
     first, again = read(h, line, 15, 100_000), read(h, line, 15, 200_000)
     assert first - again == pytest.approx(cycles_of_ns(H200.chip.l2.far_ns, HZ), abs=4)
     assert h.totals[FABRIC_SECTORS] == 4
-    l2_write(h.address, FAR, line, 15, 0, 300_000, 300_000)
+    l2_write(h.address, FAR, line, 15, 0, 0, 300_000, 300_000)
     read(h, line, 15, 400_000)
     assert h.totals[FABRIC_SECTORS] == 8
+
+
+def test_a_slice_is_busy_with_a_store_by_sectors_and_longer_if_bytes_are_left_alone() -> None:
+    h, l2, clock = cold(), H200.chip.l2, TICKS * HZ / H200.chip.l2.clock_hz
+    line = next(lines_at_home(h, 0))
+
+    def clocks(mask: int, partial: int, joined: int) -> float:
+        before = int(h.totals[SLICE_BUSY])
+        l2_write(h.address, NEAR, line, mask, partial, joined, 0, 0)
+        return (int(h.totals[SLICE_BUSY]) - before) / clock
+
+    assert clocks(1, 0, 0) == pytest.approx(l2.least_write_clocks, rel=0.01)
+    assert clocks(1, TOLD, 0) == pytest.approx(l2.part_write_clocks, rel=0.01)
+    assert clocks(15, 0, 0) == pytest.approx(4 * l2.write_clocks, rel=0.01)
+    # The second of two sectors that go together.
+    assert clocks(2, 0, 1) == pytest.approx(2 * l2.write_clocks - l2.least_write_clocks, rel=0.02)
 
 
 def test_reads_of_neighbouring_sms_are_merged_while_the_line_is_under_way() -> None:
@@ -226,7 +243,7 @@ def test_the_ways_to_and_from_an_sm_have_their_rates() -> None:
     last = [read(h, line, 15, 100_000) for line in range(200)]
     assert last[-1] - last[0] == pytest.approx(199 * 128 / 122, rel=0.03)
     for partial, cycles in ((0, 4), (1, 5)):
-        left = [int(l2_write(h.address, 1 + partial, line, 15, partial, 200_000, 200_000)[0]) for line in range(100)]
+        left = [int(l2_write(h.address, 1 + partial, line, 15, partial, 0, 200_000, 200_000)[0]) for line in range(100)]
         assert left[-1] - left[0] == 99 * cycles
 
 

@@ -259,7 +259,8 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     ``hit_ns``: what a hit in the near partition takes beyond the L1. ``far_ns``: what going to the other partition adds.
     A slice is busy with a read for ``read_clocks`` of its clock, of ``clock_hz``, for each sector, with a write for
     ``write_clocks``, with the sectors that memory or the other partition brings for ``fill_clocks`` each; with any request for
-    at least one, with a write for at least ``least_write_clocks``. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM
+    at least one, with a write for at least ``least_write_clocks``, or ``part_write_clocks`` if it leaves bytes of its sectors
+    alone. ``port_bytes``: bytes a cycle from the L2 to an SM; an SM
     asks for one line a cycle, and sends a sector a cycle and one more for each line that it writes in part. An atomic's result
     comes ``atomic_latency_ns`` later than a load's. It takes ``atomic_clocks`` of a slice's arithmetic for each sector and each
     lane on the busiest word of it, and ``atomic_request_clocks`` for each lane on the busiest word of the line; sums of floats
@@ -279,6 +280,7 @@ class L2(Struct, frozen=True, forbid_unknown_fields=True):
     read_clocks: float
     write_clocks: float
     least_write_clocks: float
+    part_write_clocks: float
     fill_clocks: float
     port_bytes: int
     atomic_latency_ns: float

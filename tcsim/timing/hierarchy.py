@@ -34,9 +34,9 @@ LINE_BYTES = 128
     REFRESH_EVERY_T, CODE_BLOCKS, CODE_CAPACITY, CODE_AHEAD, CODE_MISS, CODE_NEXT, CODE_FIRST,
     REMOTE, REMOTE_LOAD_T, REMOTE_STORE_T, REMOTE_ATOMIC_T, TMA_LATENCY, TMA_STORE, TMA_LINE_T, MBARRIER_WAKE,
     READ_T, STORE_T, LEAST_STORE_T, BROUGHT_T, STORE_AHEAD, BARRIER_OPEN, WRITE_LINES, WRITE_HOLD, AHEAD_T, CODE_SHARED,
-    ATOMIC_REQUEST_T, ATOMIC_AHEAD, SLICE_AHEAD, ATOMIC_LATENCY, IN_T, OUT_T,
-) = range(58)  # fmt: skip
-COST_COUNT = 58
+    ATOMIC_REQUEST_T, ATOMIC_AHEAD, SLICE_AHEAD, ATOMIC_LATENCY, IN_T, OUT_T, PART_STORE_T,
+) = range(59)  # fmt: skip
+COST_COUNT = 59
 
 # Columns of PORTS, by SM: the shared data port and four address stages (cycles), requests and data from the L2, data to it
 # (ticks), arrivals at CTA barriers (cycles), what it asks of other SMs' shared memory, and they of its (ticks), since when
@@ -183,6 +183,7 @@ def new_hierarchy(
         round(clock * spec.write_clocks),
     )
     costs[LEAST_STORE_T], costs[BROUGHT_T] = round(clock * spec.least_write_clocks), round(clock * spec.fill_clocks)
+    costs[PART_STORE_T] = round(clock * spec.part_write_clocks)
     costs[AHEAD_T] = round(cycles_of_ns(spec.ahead_ns, hz) * TICKS)
     costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
     costs[ATOMIC_T], costs[ATOMIC_REQUEST_T] = round(clock * spec.atomic_clocks), round(clock * spec.atomic_request_clocks)

@@ -6,9 +6,9 @@ fetches from the home partition (farther away) or from memory, and keeps a copy.
 dirty bits; dirty ones are written back when their line is replaced. Lines are replaced least recently used over a whole
 partition: addresses are hashed well enough that sets do not matter to first order.
 
-A slice takes a request a clock, and moves two sectors a clock when they are read, one when they are written; filling it takes
-time as well. On an H200 that gives the 9.1 TB/s of whole lines and the 80 scattered sectors a cycle that are read, the 4.7 TB/s
-and 40 sectors that are written.
+A slice takes a request a clock, and moves two sectors a clock when they are read, about one when they are written; filling it
+takes time as well. On an H200 that gives the 9.1 TB/s of whole lines and the 80 scattered sectors a cycle that are read, the
+4.7 TB/s and 48 sectors that are written, or 40 if not all of their bytes are.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from tcsim.timing.hierarchy import (
     MERGE_SLOTS,
     MERGES,
     OUT_T,
+    PART_STORE_T,
     PARTITIONS,
     PORTS,
     READ_HITS,
@@ -69,7 +70,10 @@ from tcsim.timing.lru import TAGS, find, put, touch, victim
 from tcsim.timing.translation import translation_wait
 from tcsim.timing.units import TICKS
 
-__all__ = ["ask_slice", "keep_sectors", "l2_read", "l2_write", "own_sectors"]
+__all__ = ["TOLD", "ask_slice", "keep_sectors", "l2_read", "l2_write", "own_sectors"]
+
+PART, TOLD = 1, 2
+"""Of a store that leaves bytes of its sectors alone: which ones it has goes along, or has gone already."""
 
 _WHOLE = 15
 
@@ -188,17 +192,27 @@ def own_sectors(m, home, through, line, mask, now):
     keep_sectors(m, home, line, mask, mask, 0, now * TICKS)
 
 
+@inlined
+def _write_ticks(m, sectors, partial):
+    """How long a slice is busy with a write."""
+    least = row(m, COSTS, 0)[PART_STORE_T if partial else LEAST_STORE_T]
+    return max(least, sectors * row(m, COSTS, 0)[STORE_T])
+
+
 @compiled
-def l2_write(m, sm, line, mask, partial, now, start):
-    """An SM stores to sectors of a line. ``partial``: not to all of their bytes. Returns the cycle in which the data has left
-    the SM, and that in which the L2 acknowledges it."""
+def l2_write(m, sm, line, mask, partial, joined, now, start):
+    """An SM stores to sectors of a line. ``partial``: not to all of their bytes (:data:`TOLD` or :data:`PART`). ``joined``:
+    sectors of the line that have not left yet, with which these go. Returns the cycle in which the data has left the SM, and
+    that in which the L2 acknowledges it."""
     home = home_partition(m, line)
     count = count4(mask)
     row(m, TOTALS, 0)[L2_REQUESTS] += 1
     row(m, TOTALS, 0)[WRITE_SECTORS] += count
-    left = serve(row(m, PORTS, sm), UP, start * TICKS, (count + partial) * TICKS)
+    left = serve(row(m, PORTS, sm), UP, start * TICKS, (count + (partial == PART)) * TICKS)
     left = max(left, serve(row(m, WAYS_OUT, 0), row(m, LOCATIONS, sm)[WAY_OUT], now * TICKS, count * row(m, COSTS, 0)[OUT_T]))
-    service = max(row(m, COSTS, 0)[LEAST_STORE_T], count * row(m, COSTS, 0)[STORE_T])
+    service = _write_ticks(m, count + joined, partial)
+    if joined:
+        service = max(0, service - _write_ticks(m, joined, partial))
     served = max(left, ask_slice(m, home, line, now * TICKS, service))
     left = row(m, PORTS, sm)[UP] = max(left, served - row(m, COSTS, 0)[AHEAD_T])  # the rest waits in front of the slice
     own_sectors(m, home, near_partition(m, sm), line, mask, now)

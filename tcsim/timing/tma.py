@@ -78,7 +78,7 @@ def _row(m, sm, payload, peers, address, ticks, now):
 def _line(m, sm, payload, peers, line, mask, partial, ticks, now):
     start = ticks // TICKS
     if payload[0] == STORE:
-        left, _ = l2_write(m, sm, line, mask, partial, now, start)
+        left, _ = l2_write(m, sm, line, mask, partial, 0, now, start)
         return left, ticks + count4(mask) * TICKS
     if payload[0] == ADD:
         counts = (mask & 1) | (mask >> 1 & 1) << 16 | (mask >> 2 & 1) << 32 | (mask >> 3 & 1) << 48

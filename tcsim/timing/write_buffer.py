@@ -1,9 +1,9 @@
 """The write buffer of an SM, where stores wait for the way to the L2.
 
 It holds lines, in the order in which they came. A store to a line that is there joins what waits: sectors that are written
-again cost nothing more. A line is there until the L2 has taken it, and for some cycles after the last store to it, unless a
-store to another line takes its place: that of the oldest. What an H200 counts tells how many lines there are and how long they
-stay (docs/microbenchmarks.md).
+again cost nothing more, others of the line go with those that have not left. A line is there until the L2 has taken it, and
+for some cycles after the last store to it, unless a store to another line takes its place: that of the oldest. What an H200
+counts tells how many lines there are and how long they stay (docs/microbenchmarks.md).
 
 Sub-partitions take turns. What is timed here comes in bursts of one of them, so of its own lines only those count that would
 still be there if all that have stores waiting had sent as many.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from isa.compiled import compiled
 from tcsim.timing.arrays import row
 from tcsim.timing.hierarchy import COSTS, PORTS, UP, WRITE_HOLD, WRITE_LINES, WRITE_WORDS, WRITES, count4
-from tcsim.timing.l2 import l2_write
+from tcsim.timing.l2 import TOLD, l2_write
 from tcsim.timing.units import TICKS
 
 __all__ = ["queue_store", "write_line"]
@@ -47,7 +47,7 @@ def write_line(m, sm, sub, line, mask, stored, now, start):
     acknowledged."""
     writes, lines = row(m, WRITES, sm), row(m, COSTS, 0)[WRITE_LINES]
     place = _waiting(writes, lines, sub, line, start)
-    fresh = mask
+    fresh, joined = mask, 0
     if place < 0:
         behind = lines * WRITE_WORDS
         place = writes[behind + NEXT] * WRITE_WORDS
@@ -59,11 +59,14 @@ def write_line(m, sm, sub, line, mask, stored, now, start):
         writes[place + SUB], writes[place + NUMBER] = sub, writes[behind + STORED + sub]
     else:
         fresh = mask & ~writes[place + MASK]
+        if writes[place + LEFT] > start:
+            joined = count4(writes[place + MASK])
     writes[place + MASK] |= mask
     writes[place + BYTES] += stored
     writes[place + OPEN] = start + row(m, COSTS, 0)[WRITE_HOLD]
     if fresh:
-        left, done = l2_write(m, sm, line, fresh, 0, now, start)
+        partial = TOLD if stored < SECTOR_BYTES * count4(mask) else 0
+        left, done = l2_write(m, sm, line, fresh, partial, joined, now, start)
         writes[place + LEFT], writes[place + DONE] = left, max(done, writes[place + DONE])
     return writes[place + LEFT], writes[place + DONE]
 
