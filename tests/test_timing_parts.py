@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from types import SimpleNamespace
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timing_support import H200
 
+from isa.kernels.planes import PLANE_BYTES
 from tcsim.arch import find_arch
 from tcsim.arch.timing_spec import L1 as L1Spec
 from tcsim.arch.timing_spec import L2Capacity
@@ -54,7 +56,7 @@ from tcsim.timing.placement import Placement
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
 from tcsim.timing.shared_memory import carve_out
 from tcsim.timing.stream import new_buffers
-from tcsim.timing.tensor_core import tensor_kind
+from tcsim.timing.tensor_core import operand_wavefronts, tensor_kind
 from tcsim.timing.translation import translation_wait
 from tcsim.timing.units import TICKS, cycles_of_ns, ns_of_cycles, ticks_of_bytes, ticks_of_rate
 from tcsim.timing.warp import ALL_COPIES, Warp
@@ -444,6 +446,23 @@ def test_tensor_operations_have_ncus_names() -> None:
         "imma",
         "dmma",
     ]
+
+
+def test_a_warpgroups_operands_count_as_wavefronts() -> None:
+    """A quarter of them for each warp: 64 rows of A and N of B, of 32 bytes each."""
+    result, a = range(1, 65), range(65, 69)  # planes of registers
+    program = SimpleNamespace(
+        opcodes=["HGMMA.64x128x16.F32", "HGMMA.64x64x16.F32.BF16", "IGMMA.SP.64x128x64.S8.S8", "HMMA.16816.F32"],
+        reads=[places(result), places(result, a), places(result, a[:1]), places(result, a)],
+        writes=[places(result)] * 4,
+        registers_per_thread=90,
+    )
+    counted = [4 * operand_wavefronts(program, pc) for pc in range(4)]  # type: ignore[arg-type]
+    assert counted == [16 + 32, 16, 16 + 64, 0]
+
+
+def places(*planes: Iterable[int]) -> tuple[int, ...]:
+    return tuple(PLANE_BYTES * plane for plane in itertools.chain(*planes))
 
 
 def test_specs_are_frozen() -> None:

@@ -39,7 +39,7 @@ from tcsim.timing.hierarchy import (
 from tcsim.timing.issue import Unit
 from tcsim.timing.pipe_counters import PipeCounters
 from tcsim.timing.scoreboard import REASON, REASONS
-from tcsim.timing.tensor_core import TENSOR_PIPE, tensor_kind
+from tcsim.timing.tensor_core import TENSOR_PIPE, operand_wavefronts, tensor_kind
 
 __all__ = ["launch_metrics", "memory_throughput", "stall_totals"]
 
@@ -89,9 +89,7 @@ def memory_throughput(l1: float, requests: float, written: float, dram: float) -
     return max(l1, requests, CYCLES_PER_WRITTEN_SECTOR * written, dram)
 
 
-def launch_metrics(
-    run: TimedRun, geometry: Geometry, residency: Occupancy, arch: Arch, timing: Timing
-) -> dict[str, Number]:
+def launch_metrics(run: TimedRun, geometry: Geometry, residency: Occupancy, arch: Arch, timing: Timing) -> dict[str, Number]:
     """All metrics of a launch, by Nsight Compute's names, in the order of its sections."""
     made = _Metrics(run, geometry, residency, arch, timing)
     parts = (
@@ -271,6 +269,7 @@ class _Metrics:
                 total += sum(count for pc, count in self.executed.items() if self._uses_shared_data_path(pc))
                 total += sum(self.executed[pc] - int(events[pc, [REQUESTS, SHARED_REQUESTS]].sum()) for pc in self._single())
                 total += self._flushes()
+                total += round(sum(count * operand_wavefronts(self.program, pc) for pc, count in self.executed.items()))
                 # A copy to shared memory is a quarter of one besides, an atomic that returns something two.
                 whole = total + events[:, DEVICE_WAVEFRONTS].sum() + events[copies, REQUESTS].sum() / 4
                 whole += events[[pc for pc in self.costs if self._returns(pc)], DEVICE_WAVEFRONTS].sum()
@@ -308,8 +307,9 @@ class _Metrics:
         return int(sum(self.executed.get(pc, 0) for pc in flushing_barriers(self.program)) // self.geometry.warps)
 
     def _uses_shared_data_path(self, pc: int) -> bool:
-        """Whether an instruction that accesses no memory counts as a wavefront of shared memory, as shuffles do."""
-        is_shuffle = self.program.opcodes[pc].startswith(("SHFL", "shfl"))
+        """Whether an instruction that accesses no memory counts as a wavefront of shared memory, as shuffles do and what
+        transposes a matrix."""
+        is_shuffle = self.program.opcodes[pc].startswith(("SHFL", "shfl", "MOVM", "movmatrix"))
         return is_shuffle or (self.counters is not None and self.counters.reads_thread_number(pc))
 
     def _on_lsu(self, pc: int) -> bool:

@@ -8,7 +8,12 @@ arithmetic alone would take 4: only ``wgmma`` reaches the peak rate. ``active`` 
 
 from __future__ import annotations
 
-__all__ = ["TENSOR_PIPE", "tensor_kind"]
+import re
+
+from isa.kernels.planes import PLANE_BYTES
+from isa.program import Program
+
+__all__ = ["TENSOR_PIPE", "operand_wavefronts", "tensor_kind"]
 
 TENSOR_PIPE = "tensor"
 
@@ -21,3 +26,24 @@ def tensor_kind(timing: str) -> str:
     if operand in _INTEGERS:
         return "imma"
     return "dmma" if operand == "f64" else "hmma"
+
+
+_WARPGROUP = re.compile(r"GMMA(?P<sparse>\.SP)?\.64x(?P<n>\d+)x")
+_ROW_BYTES, _WAVEFRONT_BYTES, _WARPS = 32, 128, 4
+
+
+def operand_wavefronts(program: Program, pc: int) -> float:
+    """Wavefronts of shared memory that a warp's part of a warpgroup's ``mma`` counts as; 0 of other machine code.
+
+    They are what its operands take there: 64 rows of A, unless that comes in four registers, and as many of B as the result has
+    columns, each of 32 bytes, or of 64 of B if A is sparse. (Recorded launches on an H200: 48 for m64n128k16, 16 of a m64n64k16
+    with A in registers; what else these count waits for one another and wavers.)
+    """
+    found = _WARPGROUP.search(program.opcodes[pc])
+    if found is None:
+        return 0.0
+    registers = range(1, program.registers_per_thread + 1)
+    written = set(program.writes[pc])
+    others = sum(place not in written and place // PLANE_BYTES in registers for place in set(program.reads[pc]))
+    rows = int(found["n"]) * (2 if found["sparse"] else 1) + (0 if others >= 4 else 64)
+    return rows * _ROW_BYTES / _WAVEFRONT_BYTES / _WARPS
