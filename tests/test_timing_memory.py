@@ -196,8 +196,8 @@ def test_copies_are_waited_for_by_group() -> None:
     ("wide", "pitch", "offset", "counted", "sectors"),
     [(4, 64, 0, 16, 16), (4, 80, 0, 20, 20), (4, 96, 0, 16, 16), (8, 144, 0, 18, 24), (2, 48, 0, 24, 16), (4, 64, 16, 24, 24)],
 )
-def test_copies_to_places_that_are_not_aligned_ask_twice(wide: int, pitch: int, offset: int, counted: int, sectors: int) -> None:
-    """Rows of so many lanes, 2 KiB apart in memory: what Nsight Compute counts on an H200, which has some requests in common."""
+def test_copies_to_places_not_aligned_ask_twice(wide: int, pitch: int, offset: int, counted: int, sectors: int) -> None:
+    """Rows of so many lanes, 2 KiB apart in memory, as an H200 counts."""
     body = f"""{SHARED}
         mov.u32 %r1, box; and.b32 %r2, lane, {wide - 1}; shl.b32 %r2, %r2, 4; shr.u32 %r3, lane, {wide.bit_length() - 1};
         mad.lo.u32 %r4, %r3, {pitch}, %r1; add.u32 %r4, %r4, %r2; mad.lo.u32 %r5, %r3, 2048, %r2;

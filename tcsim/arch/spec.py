@@ -15,9 +15,9 @@ class Limits(Struct, frozen=True, forbid_unknown_fields=True):
     """Resources per SM and per launch. Bytes, registers of 32 bits, threads. ``barriers_per_sm``: named barriers; 0: not known,
     and taken to limit nothing.
 
-    ``gpcs``: the numbers of the SMs of each GPC, which share a way to the L2; ``halves``: which partition of the L2 each is next
-    to. ``units``: SMs that the work distributor gives CTAs as one, in the order of the CTAs' numbers in a first wave (the two of
-    a TPC side by side); ``clusters``: SMs that a cluster finds its place among. None given: they are not known (see
+    ``gpcs``: the numbers of the SMs of each GPC, which share a way to the L2; ``halves``: which partition of the L2 each is
+    next to. ``units``: SMs that the work distributor gives CTAs as one, in the order of the CTAs' numbers in a first wave (the
+    two of a TPC side by side); ``clusters``: SMs that a cluster finds its place among. None given: they are not known (see
     ``L2.sms_in_turn``), and all SMs are one unit.
     """
 

@@ -153,11 +153,15 @@ def describe(words, start, row, tiles, pool, base, executing, ctx):
         if row[READING] >= 0:
             lanes = lanes & _reading(row[HOW], as_u32(base + operands[row[READING]]))
         if row[SECOND] >= 0:
-            end = _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), np.int64(LOAD), ctx)
+            what = np.int64(LOAD)
+        else:
+            what = np.int64(row[WHAT])
+        end = _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), what, ctx)
+        if row[SECOND] >= 0:
             words[start + 1] = 0
-            return _requests(words, start, end, addresses, targets, np.uint32(lanes)) if row[SIZE] == 16 else end
-        what = np.int64(row[WHAT])
-        return _append(words, start, addresses, np.uint32(lanes), np.int64(row[SIZE]), np.int64(row[SPACE]), what, ctx)
+            if row[SIZE] == 16:
+                end = _requests(words, start, end, addresses, targets, np.uint32(lanes))
+        return end
     tile = as_i64(tiles + 8 * TILE_COLUMNS * row[TILE])
     return _append_tile(words, start, row, tile, addresses, base, operands, executing, ctx)
 
@@ -168,9 +172,9 @@ def _requests(words, start, end, addresses, targets, lanes):
     sectors of it; returns the position behind them.
 
     A request brings what goes to one line of 128 bytes of shared memory. A sector that does not go to an aligned place there is
-    asked for twice, once for each half, and counted for each of the two places that it partly fills. (Nsight Compute on an H200:
-    rows of 32, 64, 128 and 512 bytes at pitches of 32 to 272 bytes, sectors and requests exact; in ``tcsim.timing.l2`` those
-    for the same sectors become one.)
+    asked for twice, once for each half, and counted for each of the two places that it partly fills. (Nsight Compute on an
+    H200: rows of 32, 64, 128 and 512 bytes at pitches of 32 to 272 bytes, sectors and requests exact; in
+    ``tcsim.timing.l2`` those for the same sectors become one.)
     """
     if end == start + 2:
         return end

@@ -104,8 +104,8 @@ def l1_load(m, sm, words, first, end, wavefronts, now, start, cached):
 
 @compiled
 def l1_bypass(m, sm, words, first, end, now, start):
-    """Ask the L2 for what copies past the L1 bring: requests ``words[first:end]``, each line << 4 | sectors. Returns the cycle in
-    which all data is there."""
+    """Ask the L2 for what copies past the L1 bring: requests ``words[first:end]``, each line << 4 | sectors. Returns the cycle
+    in which all data is there."""
     ready = start
     for index in range(first, end):
         ready = max(ready, l2_read(m, sm, words[index] >> 4, words[index] & 15, now, start))

@@ -19,8 +19,8 @@ class Placement:
     """The sites of a launch, in the order in which they are first filled: breadth first over the SMs.
 
     ``sms``: of the chip; ``units``: its SMs in groups, for CTAs or for clusters (:class:`tcsim.arch.spec.Limits`; none given:
-    it is one). ``per_sm``: CTAs
-    that an SM holds at once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites that no cluster will ever come to are left out.
+    it is one). ``per_sm``: CTAs that an SM holds at once. ``size``: CTAs of a cluster; ``clusters``: how many there are. Sites
+    that no cluster will ever come to are left out.
 
     ``sites``: places by rank. ``site_of``, ``rank_of``: by place, -1 for one that is never used. ``used``: SMs up to the last
     that is used. ``busy``: SMs of the chip that run CTAs. ``numbers``: of the sites, among the ``whole`` that the chip has;
