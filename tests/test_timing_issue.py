@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from timing_support import H200, Timed, apart
 import tcsim
 from isa import instructions  # noqa: F401  (fills the registry)
 from isa.program import Program
+from isa.sass.toolchain import find_nvdisasm, find_ptxas
 from isa.spec.registry import Instruction, all_instructions
 from isa.tensor.forms import MMA_FORMS, WMMA_FORMS
 from tcsim.arch import find_arch, find_timing
@@ -131,9 +133,7 @@ def test_loads_move_up_and_uses_wait_together() -> None:
     body = "\n".join(f"ld.global.u32 %r{i}, [pin+{4 * i}]; max.u32 result, result, %r{i};" for i in range(4))
     timed = Timed(apart(body))
     assert max(timed.cycles("ld.global")) < min(timed.cycles("max"))
-    assert data and timed.profile.stalls["long_scoreboard"] < 1.2 * (
-        timed.cycles("max")[0] - timed.cycles("ld.global")[0]
-    )
+    assert data and timed.profile.stalls["long_scoreboard"] < 1.2 * (timed.cycles("max")[0] - timed.cycles("ld.global")[0])
 
 
 def test_a_load_stays_behind_a_store_that_may_be_to_the_same_place() -> None:
@@ -144,9 +144,7 @@ def test_a_load_stays_behind_a_store_that_may_be_to_the_same_place() -> None:
 
 
 def test_renaming_keeps_values_apart() -> None:
-    made = program(
-        apart("add.u32 %r1, lane, 1; min.u32 result, %r1, 9; add.u32 %r1, tid, 2; max.u32 result, result, %r1;")
-    )
+    made = program(apart("add.u32 %r1, lane, 1; min.u32 result, %r1, 9; add.u32 %r1, tid, 2; max.u32 result, result, %r1;"))
     start = fence(made) + 1
     names = name_results(made, range(start, start + 4))
     first, second = names[start].writes, names[start + 2].writes
@@ -192,9 +190,7 @@ def timing_classes(instruction: Instruction) -> Iterator[str]:
     if isinstance(instruction.timing, str):
         yield instruction.timing
         return
-    if (
-        instruction.pattern.base in ("mma", "wmma") and "t1" in instruction.pattern.slots
-    ) or instruction.pattern.base == "mma":
+    if (instruction.pattern.base in ("mma", "wmma") and "t1" in instruction.pattern.slots) or instruction.pattern.base == "mma":
         return
     choices = []
     for kind, name in instruction.pattern.parts:
@@ -270,3 +266,25 @@ def test_units_follow_from_what_instructions_do() -> None:
     assert units["cp"] == Unit.COMMIT and units["read_clock"] == Unit.CLOCK and units["ret"] == Unit.EXIT
     assert {entry.leaves_sm for entry in table.entries if made.opcodes[entry.pc] == "st.shared.u32"} == {False}
     assert {entry.leaves_sm for entry in table.entries if made.opcodes[entry.pc] == "ld.global.u32"} == {True}
+
+
+@pytest.mark.skipif(not (find_ptxas() and find_nvdisasm()), reason="needs ptxas and nvdisasm")
+def test_a_wide_product_is_dispatched_for_three_cycles() -> None:
+    """A turn of a loop of eight IMAD.HI of one warp, as clocks on an H200 say; its stall counts add up to 40."""
+    body = " ".join(f"mul.hi.u32 a{n}, a{n}, k;" for n in range(8))
+    last = " ".join(f"xor.b32 n, n, a{n};" for n in range(8))
+    first = " ".join(f"add.u32 a{n}, t, {n};" for n in range(8))
+    module = tcsim.RawModule(
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".visible .entry k(.param .u64 out, .param .u32 turns, .param .u32 by) {\n"
+        ".reg .b32 a<8>; .reg .b32 t, n, k, last; .reg .b64 at, by8; .reg .pred p;\n"
+        f"mov.u32 t, %tid.x; ld.param.u32 last, [turns]; ld.param.u32 k, [by]; mov.u32 n, 0; {first}\n"
+        f'L: .pragma "nounroll"; {body} add.u32 n, n, 1; setp.lt.u32 p, n, last; @p bra L;\n'
+        f"{last} ld.param.u64 at, [out]; mul.wide.u32 by8, t, 4; add.u64 at, at, by8; st.global.u32 [at], n; ret; }}"
+    )
+    took = []
+    for turns in (8, 72):
+        with tcsim.Device("h200"), tcsim.Profiler() as profiler:
+            module.get_function("k")((1,), (32,), (tcsim.zeros(32, np.uint32), np.uint32(turns), np.uint32(9)))
+        took.append(profiler.launches[-1].metrics["sm__cycles_active.max"])
+    assert (took[1] - took[0]) / 64 == 56

@@ -184,7 +184,8 @@ class MachineOperation(Struct, frozen=True, forbid_unknown_fields=True):
     stall reason of who waits for that. ``read_latency``: cycles until its operands are read. ``port``, ``stage``: cycles on the
     SM's shared data port, and in its sub-partition's address stage, of what goes there without an access. ``jump``: cycles
     until the next instruction if that is farther on than the one behind it, ``jump_back`` if it is before that. ``active``:
-    cycles that count as activity of its pipe (0: the interval).
+    cycles that count as activity of its pipe (0: the interval). ``dispatch``: cycles more in which it is dispatched: none other
+    of the sub-partition is then, and its warp's stall count begins later.
     """
 
     opcodes: tuple[str, ...]
@@ -200,6 +201,7 @@ class MachineOperation(Struct, frozen=True, forbid_unknown_fields=True):
     jump: int = 0
     jump_back: int = 0
     active: int = 0
+    dispatch: int = 0
 
 
 class Lsu(Struct, frozen=True, forbid_unknown_fields=True):

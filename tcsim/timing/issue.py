@@ -85,7 +85,8 @@ class Entry:
     ``fewest_wavefronts``: without bank conflicts. ``parts``: of its payload; a tile has one per register, each an instruction
     unless it is in shared memory, where LDSM takes several.
 
-    ``even``, ``odd``: registers that it reads from the two banks of the register file. ``timed``: it must not execute
+    ``even``, ``odd``: registers that it reads from the two banks of the register file. ``dispatch``: cycles more in which it
+    is dispatched. ``timed``: it must not execute
     before it issues.
 
     ``special``: it waits for more than operands: with ``fence`` for the warp's stores, with ``keep_groups`` for all but
@@ -124,6 +125,7 @@ class Entry:
     timed: bool = False
     even: int = 0
     odd: int = 0
+    dispatch: int = 0
     special: bool = False
     fence: bool = False
     keep_groups: int = NO_WAIT

@@ -92,6 +92,7 @@ class MachineTable:
         entry.other = self.pipes.index(operation.other) if operation.other else entry.pipe
         entry.busy, entry.port = operation.interval, operation.port
         entry.even, entry.odd = self._port_reads[pc]
+        entry.dispatch = operation.dispatch
         entry.constants = self._constants(pc)
         entry.jump, entry.jump_back = operation.jump, operation.jump_back
         entry.stage = operation.stage or self.chip.lsu.address_interval
@@ -101,6 +102,8 @@ class MachineTable:
             entry.order = _QUEUES["mio"]
         entry.result = (operation.latency << SHIFT) + REASON[operation.scoreboard]
         stall, reason = max(1, control.stall, 2 * control.yields), "wait"
+        if entry.dispatch:
+            stall, reason = stall + entry.dispatch, "wait" if stall > 1 else "dispatch_stall"
         if words[0] == "MEMBAR":
             stall, reason = max(stall, operation.latency), "membar"
             entry.fence = words[-1] not in ("CTA", "SYS")  # that of the system takes so long that it waits for nothing more

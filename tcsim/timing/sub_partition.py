@@ -120,7 +120,7 @@ class SubPartition:
         self._account(warp, entry, now)
         self._ready.remove(warp)
         self._last = warp
-        held = self._read_registers(entry, now) if entry.even or entry.odd else 0
+        held = entry.dispatch + (self._read_registers(entry, now) if entry.even or entry.odd else 0)
         self._earliest = now + entry.slots + held
         warp.last = now + entry.extra_slots
         if entry.jump:

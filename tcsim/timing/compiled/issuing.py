@@ -9,6 +9,7 @@ from tcsim.timing.arrays import row, row32
 from tcsim.timing.compiled.state import (
     AT,
     BOARDS,
+    DISPATCH,
     DRY,
     E_BACK,
     E_BLOCK,
@@ -194,13 +195,13 @@ def choose(c, sub, now):
 
 @inlined
 def read_registers(c, sub, e, now):
-    """Take the registers of an instruction; returns for how many cycles nothing can issue because of that."""
+    """Take the registers of an instruction; returns for how many cycles nothing can issue because of that and its dispatch."""
     if e[E_EVEN] == 0 and e[E_ODD] == 0:
         return 0
     s = row(c, SUBS, sub)
-    s[S_EVEN] = max(s[S_EVEN], now) + e[E_EVEN]
+    s[S_EVEN] = max(s[S_EVEN], now) + e[E_EVEN] % DISPATCH
     s[S_ODD] = max(s[S_ODD], now) + e[E_ODD]
-    return max(0, max(s[S_EVEN], s[S_ODD]) - now - row(c, OPTIONS, 0)[O_COLLECTING])
+    return e[E_EVEN] // DISPATCH + max(0, max(s[S_EVEN], s[S_ODD]) - now - row(c, OPTIONS, 0)[O_COLLECTING])
 
 
 @compiled

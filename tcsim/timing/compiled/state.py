@@ -23,14 +23,14 @@ __all__ = ["ChipState", "Table", "new_chip_state"]
 BARRIERS = 16
 
 # Columns of ENTRIES, by instruction: as of Entry. Reads and writes are runs of PLACES. A row is four lines of a host's cache:
-# what is asked for together stands in one.
+# what is asked for together stands in one. EVEN: and DISPATCH times the cycles more of its dispatch.
 (
     E_FREE, E_READS, E_READ_COUNT, E_WRITES, E_WRITE_COUNT, E_GUARD, E_BLOCK, E_SPECIAL,
     E_UNIT, E_AFTER, E_BUSY, E_SLOTS, E_PIPE, E_OTHER, E_EVEN, E_ODD,
     E_RESULT, E_ORDER, E_SOURCE, E_SOURCE_LATENCY, E_COUNTS, E_JUMP, E_BACK, E_KEEP,
     E_PORT, E_STAGE, E_LANE, E_CACHED, E_FEWEST, E_PARTS, E_TIMED, E_CONSTANTS,
 ) = range(32)  # fmt: skip
-ENTRY = 32
+ENTRY, DISPATCH = 32, 256
 
 # Columns of WARPS, by row: as of Warp, in lines as above. STATE: see below. PIPE, OTHER: of the current instruction.
 # CLUSTER_LANES: that have arrived at the cluster's barrier, in CLUSTER_PHASE; CLUSTER_WAITS: whether it waits there. AWAITED:
@@ -153,7 +153,8 @@ def pack_entries(entries: list[Entry]) -> tuple[NDArray[np.int64], NDArray[np.in
         reads = tuple(dict.fromkeys(entry.reads))
         packed[:] = (
             entry.free, len(places), len(reads), len(places) + len(reads), len(entry.writes), entry.guard, entry.block,
-            entry.special, entry.unit, entry.after, entry.busy, entry.slots, entry.pipe, entry.other, entry.even, entry.odd,
+            entry.special, entry.unit, entry.after, entry.busy, entry.slots, entry.pipe, entry.other,
+            entry.even + DISPATCH * entry.dispatch, entry.odd,
             entry.result, entry.order, entry.source, entry.source_latency, entry.counts, entry.jump, entry.jump_back,
             entry.keep_groups, entry.port, entry.stage, entry.lane_ticks, entry.cached, entry.fewest_wavefronts, entry.parts,
             entry.timed, entry.constants,
