@@ -37,14 +37,14 @@ class MemoryUnit:
     memory; ``wake``: cycles until who waits for an mbarrier notices. ``started``: when the last exchange reached the data port.
     Each method executes an instruction that ``warp`` issues from ``sub`` in cycle ``now``."""
 
-    __slots__ = ("_acknowledged", "_costs", "_ports", "address", "number", "release", "remote", "started", "wake")
+    __slots__ = ("_costs", "_ports", "acknowledged", "address", "number", "release", "remote", "started", "wake")
 
     def __init__(self, number: int, hierarchy: Hierarchy) -> None:
         self.number, self.address = number, hierarchy.address
         self._ports, self._costs = hierarchy.ports, hierarchy.costs
         self.release = int(hierarchy.costs[BARRIER_RELEASE])
         # After a load or an atomic has left: a fence asks the L2 about them, be they answered or not.
-        self._acknowledged = int(hierarchy.costs[L2_HIT] + hierarchy.costs[L1_LATENCY])
+        self.acknowledged = int(hierarchy.costs[L2_HIT] + hierarchy.costs[L1_LATENCY])
         self.remote, self.wake = int(hierarchy.costs[REMOTE]), int(hierarchy.costs[MBARRIER_WAKE])
         self.started = 0
 
@@ -75,7 +75,7 @@ class MemoryUnit:
             reason = _SHORT if shared else _LONG
             value = max(value, (int(done) << SHIFT) + reason)
             if not shared:
-                warp.stores_done = max(warp.stores_done, int(start) + self._acknowledged)
+                warp.stores_done = max(warp.stores_done, int(start) + self.acknowledged)
         warp.deliver(value)
         warp.read(int(start), reason)
 
@@ -123,7 +123,7 @@ class MemoryUnit:
         done = int(done) + (entry.result >> SHIFT)
         if not shared:
             warp.stores_left = max(warp.stores_left, int(left))
-            warp.stores_done = max(warp.stores_done, int(left) + self._acknowledged)
+            warp.stores_done = max(warp.stores_done, int(left) + self.acknowledged)
         reason = _SHORT if shared else _LONG
         warp.deliver((done << SHIFT) + reason)
         warp.read(int(start), reason)

@@ -221,7 +221,7 @@ class SubPartition:
             if entry.constants >= 0 and entry.unit != Unit.CONSTANT:
                 latest = max(latest, (self.sm.memory.constants(entry.constants, latest >> SHIFT) << SHIFT) + _CONSTANT_MISS)
             if entry.special:
-                latest = max(latest, self._special(warp, entry))
+                latest = max(latest, self._special(warp, entry, latest >> SHIFT))
             warp.ready_at = ready_at = latest >> SHIFT
             warp.reason = latest & _MASK
             if ready_at <= self._earliest:
@@ -256,8 +256,13 @@ class SubPartition:
             return False
         return bool(executing[index - 2] and executing[index - 1] and not executing[index - 2] & executing[index - 1])
 
-    def _special(self, warp: Warp, entry: Entry) -> int:
-        """What an instruction waits for besides its operands: earlier stores, or copies."""
+    def _special(self, warp: Warp, entry: Entry, now: int) -> int:
+        """What an instruction that could issue in cycle ``now`` waits for: earlier copies, or, a fence, the L2's word that all
+        accesses since the last one are done, which it asks for even if they have been answered."""
         if entry.keep_groups != NO_WAIT:
             return (warp.copies_done(entry.keep_groups) << SHIFT) + _LONG
-        return (warp.stores_done << SHIFT) + _MEMBAR
+        if warp.stores_done == 0:
+            return 0
+        done = max(warp.stores_done, now + self.sm.memory.acknowledged)
+        warp.stores_done = 0
+        return (done << SHIFT) + _MEMBAR

@@ -97,6 +97,7 @@ from tcsim.timing.compiled.state import (
     pipe_of,
 )  # fmt: skip
 from tcsim.timing.constant_cache import operand_constants
+from tcsim.timing.hierarchy import COSTS, L1_LATENCY, L2_HIT
 from tcsim.timing.instruction_cache import fetch
 from tcsim.timing.issue import NO_WAIT, Unit
 from tcsim.timing.scoreboard import REASON, REASONS, SHIFT
@@ -365,8 +366,10 @@ def advance(c, w, base):
         if e[E_SPECIAL]:
             if e[E_KEEP] != NO_WAIT:
                 latest = max(latest, (_copies_done(c, w, e[E_KEEP]) << SHIFT) + _LONG)
-            else:
-                latest = max(latest, (warp[W_DONE] << SHIFT) + _MEMBAR)
+            elif warp[W_DONE]:
+                done = max(warp[W_DONE], (latest >> SHIFT) + row(c, COSTS, 0)[L2_HIT] + row(c, COSTS, 0)[L1_LATENCY])
+                latest = max(latest, (done << SHIFT) + _MEMBAR)
+                warp[W_DONE] = 0
         ready_at = latest >> SHIFT
         warp[W_READY] = ready_at
         warp[W_REASON] = latest & _MASK
