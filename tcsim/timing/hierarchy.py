@@ -87,10 +87,16 @@ TABLE = 84
 @dataclass(frozen=True)
 class Share:
     """What of the chip's shared memories is there for the SMs that are simulated: ``requests`` of the rate of its L2,
-    ``footprint`` of the L2's capacity and of the rate of memory; both 1 for a whole chip."""
+    ``footprint`` of the L2's capacity and of the rate of reading memory; both 1 for a whole chip. What any of the chip's SMs
+    would have fetched for the others, those simulated have to: so ``fills`` of the time that it takes the L2 is theirs."""
 
     requests: float = 1.0
     footprint: float = 1.0
+
+    @property
+    def fills(self) -> float:
+        """Fills for each SM of the chip, over fills for each of theirs."""
+        return self.requests / self.footprint
 
 
 WHOLE = Share()
@@ -182,7 +188,8 @@ def new_hierarchy(
         round(clock * spec.read_clocks),
         round(clock * spec.write_clocks),
     )
-    costs[LEAST_STORE_T], costs[BROUGHT_T] = round(clock * spec.least_write_clocks), round(clock * spec.fill_clocks)
+    costs[LEAST_STORE_T] = round(clock * spec.least_write_clocks)
+    costs[BROUGHT_T] = round(clock * spec.fill_clocks * share.fills)
     costs[PART_STORE_T] = round(clock * spec.part_write_clocks)
     costs[AHEAD_T] = round(cycles_of_ns(spec.ahead_ns, hz) * TICKS)
     costs[SECTOR_T] = 32 * TICKS // spec.port_bytes
@@ -194,7 +201,8 @@ def new_hierarchy(
     costs[FILL_SECTORS] = dram.fill_bytes // 32
     channels = max(1, round(dram.channels * share.footprint))
     rate = dram.bytes_per_second * share.footprint / channels
-    costs[FILL_T], costs[WRITE_T] = ticks_of_bytes(dram.fill_bytes, rate, hz), ticks_of_bytes(32, rate, hz)
+    costs[FILL_T] = ticks_of_bytes(dram.fill_bytes, rate, hz)
+    costs[WRITE_T] = ticks_of_bytes(32, rate * share.fills, hz)
     costs[REFRESH_T] = round(cycles_of_ns(dram.refresh_ns, hz) * TICKS)
     costs[REFRESH_EVERY_T] = round(cycles_of_ns(dram.refresh_every_ns, hz) * TICKS)
     costs[FIRST_TOUCH] = cycles_of_ns(chip.translation.first_touch_ns, hz)

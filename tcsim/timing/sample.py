@@ -25,7 +25,6 @@ from tcsim.errors import DeviceError
 from tcsim.timing.counters import Counters
 from tcsim.timing.hierarchy import (
     DRAM_READ,
-    DRAM_WRITTEN,
     FABRIC_HITS,
     FABRIC_REQUESTS,
     FABRIC_SECTORS,
@@ -129,7 +128,7 @@ def scale_up(sampled: Sampled, counters: Counters, counts: NDArray[np.int64], me
     fabric = int(totals[FABRIC_SECTORS] + totals[FABRIC_WRITES])
     scaled = np.rint(totals * more).astype(np.int64)
     scaled[LAST_SERVED] = totals[LAST_SERVED]
-    for number in (FILLS, DRAM_READ, DRAM_WRITTEN, FABRIC_SECTORS, FABRIC_HITS):
+    for number in (FILLS, DRAM_READ, FABRIC_SECTORS, FABRIC_HITS):
         scaled[number] = round(int(totals[number]) * lines)
     scaled[READ_HITS] = scaled[READ_SECTORS] - round(missed * lines)
     if fabric:

@@ -55,6 +55,20 @@ def test_longer_launches(benchmark: Any, k: int) -> None:
     benchmark.extra_info["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
 
 
+@pytest.mark.benchmark(timer=time.process_time)
+@pytest.mark.parametrize("millions", [1, 2, 4, 8])
+def test_more_elements(benchmark: Any, millions: int) -> None:
+    """As many million elements added: of small CTAs, too."""
+    launch, count = prepare(str(TRACES / "vector_add_large"), LaunchOptions()), millions << 20
+    arguments = (*(tcsim.zeros((count,), np.float32) for _ in range(3)), np.int32(count))
+    with tcsim.Profiler():
+        launch.run()  # compiles
+    with launch.device, tcsim.Profiler() as profiler:
+        benchmark.pedantic(lambda: launch.function((count // 256,), (256,), arguments), rounds=1)
+    _note_rate(benchmark, profiler.launches[-1])
+    benchmark.extra_info["mebibytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
 def _rate(benchmark: Any, name: str, engine: Engine) -> None:
     profile = _timed(benchmark, name, sample=False, engine=engine)
     benchmark.extra_info["warp_instructions"] = sum(row.executed for row in profile.instructions)
