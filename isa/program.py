@@ -83,6 +83,20 @@ class Kind:
 
 
 # Columns of Program.code (int64).
+class Meeting:
+    """EXTRA of a CONVERGE instruction: whom lanes wait for, and how they go on."""
+
+    LANES = -1  # those of MEMBERS, or all live lanes
+    COLLECTIVE = 1  # those of MEMBERS; each set goes on by itself
+    EXCLUSIVE = 2  # the same, and it issues once for each set
+    AT_BARRIER = 3  # those that a convergence barrier register holds
+    # No meeting, but what is done to the barrier register of MEMBERS; TARGET is the plane of another register.
+    SET = 4
+    SAVE = 5
+    SAVE_AND_CLEAR = 6
+    RESTORE = 7
+
+
 FUNCTION, KIND, GUARD, OPERANDS, TARGET, RECONVERGE, MEMBERS, EXTRA = range(8)
 COLUMNS = 8
 # GUARD: 2 * predicate word + negated, or -1. OPERANDS: byte offset into the operand pool. MEMBERS: byte offset of the member

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from tcsim.code_source import CodeSource
+from tcsim.execute.recorder import ISSUED_AGAIN
 from tcsim.profile import STALL_REASONS, InstructionProfile, LaunchProfile, SampleProfile
 
 if TYPE_CHECKING:
@@ -209,8 +210,8 @@ def _source_view(run: TimedRun, source: CodeSource, pipes: Mapping[str, Pipe]) -
                 line=loc.line if loc is not None else 0,
                 timing=run.table.classes[pc],
                 free=entry.free,
-                executed=int(run.counts[pc, 0]),
-                threads=int(run.counts[pc, 2]),
+                executed=int(run.counts[pc, 0] - run.counts[pc, ISSUED_AGAIN]),
+                threads=int(run.counts[pc, 2] - run.counts[pc, ISSUED_AGAIN + 1]),
                 issued=stalls[0],
                 stalls={reason: cycles for reason, cycles in zip(STALL_REASONS, stalls, strict=True) if cycles},
                 sectors=events[pc][SECTORS],

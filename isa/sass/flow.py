@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from isa.kernels.planes import PLANE_BYTES
-from isa.program import EXTRA, KIND, MEMBERS, TARGET, Kind
+from isa.program import EXTRA, KIND, MEMBERS, TARGET, Kind, Meeting
 from isa.sass.operands import Immediate, Label, Operand, Register
 from isa.sass.placed import Placed, is_indirect_call
 from isa.sass.planes import RESULT_WORD, Planes
@@ -22,6 +22,7 @@ _KINDS = {
     "jump": Kind.JUMP,
     "exit": Kind.EXIT,
     "converge": Kind.CONVERGE,
+    "barrier_register": Kind.CONVERGE,
     "break": Kind.BREAK,
     "yield": Kind.BREAK,  # out of no barrier
     "nothing": Kind.NOTHING,
@@ -45,10 +46,14 @@ def write_control(operands: Operands, item: Placed, control: str, row: Any) -> N
         row[EXTRA] = planes.guard(condition)
     if control in ("branch_diverged", "branch_converged", "converge", "break"):
         row[MEMBERS] = _members(planes, given.get("members"))
-        if item.instruction.opcode.startswith(("WARPSYNC.COLLECTIVE", "WARPSYNC.EXCLUSIVE")):
-            row[EXTRA] = 1
-        elif item.instruction.base == "WARPSYNC" and row[MEMBERS] >= 0:
-            row[EXTRA] = 2
+        if item.instruction.opcode.startswith("WARPSYNC.COLLECTIVE"):
+            row[EXTRA] = Meeting.COLLECTIVE
+        elif item.instruction.opcode.startswith("WARPSYNC.EXCLUSIVE"):
+            row[EXTRA] = Meeting.EXCLUSIVE
+        elif item.instruction.base == "BSYNC":
+            row[EXTRA] = Meeting.AT_BARRIER
+    elif control == "barrier_register":
+        _barrier_register(planes, item, row)
     elif control == "branch_any":
         row[MEMBERS] = planes.constant(0, 1)
     elif control == "jump":
@@ -67,6 +72,22 @@ def write_control(operands: Operands, item: Placed, control: str, row: Any) -> N
         _barrier(operands, item, control, row)
     elif item.instruction.base == "DEPBAR" or item.instruction.opcode.startswith("WARPGROUP.DEPBAR"):
         row[EXTRA] = _depbar(given.get("s"), given.get("n"))
+
+
+def _barrier_register(planes: Planes, item: Placed, row: Any) -> None:
+    """BSSY; BMOV from or to a barrier register."""
+    barrier = item.operands["barrier"]
+    assert isinstance(barrier, Register)
+    row[MEMBERS] = planes.register(barrier, 0, 1, False)
+    if item.instruction.base == "BSSY":
+        row[EXTRA], row[TARGET] = Meeting.SET, 0
+        return
+    saves = "d" in item.operands
+    other = item.operands["d" if saves else "a"]
+    assert isinstance(other, Register)
+    row[TARGET] = planes.register(other, 0, 1, saves)
+    clears = item.instruction.opcode.endswith(".CLEAR")
+    row[EXTRA] = (Meeting.SAVE_AND_CLEAR if clears else Meeting.SAVE) if saves else Meeting.RESTORE
 
 
 def _members(planes: Planes, operand: Operand | None) -> int:

@@ -194,6 +194,10 @@ def _fits(operand: ResolvedOperand, given: Operand) -> bool:
         return isinstance(given, Matrices) and operand.name == "descriptors"
     if operand.name == "target":
         return isinstance(given, Label)
+    if isinstance(given, Register) and given.file == "B":
+        return operand.name in ("barrier", "members")
+    if operand.name == "barrier":
+        return False
     if operand.is_address:
         return isinstance(given, Memory | Constant)
     if operand.type.kind == "p":

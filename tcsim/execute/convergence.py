@@ -8,7 +8,7 @@ convergence barriers (US 2016/0019066) says. Groups that yield at the same place
 instructions, lanes that compete with compare-and-swap do so in one instruction.
 
 The interpreter calls :func:`control` through its address, as it calls an instruction; it is compiled only where machine code
-runs. It reaches the groups of the running CTA through a table of addresses that :func:`group_table` makes.
+runs. It reaches the groups of the running CTA through a table of addresses (:mod:`tcsim.execute.group_table`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,39 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from isa.compiled import compiled, compiled_for_address
 from isa.kernels.planes import PLANE_BYTES, as_i32, as_i64, as_u32, load_i64
 from isa.machine import GROUPS
-from isa.program import COLUMNS, EXTRA, FUNCTION_ADDRESSES, FUNCTION_SPACING, KIND, MEMBERS, OPERANDS, TARGET, Kind
+from isa.program import EXTRA, FUNCTION_ADDRESSES, FUNCTION_SPACING, KIND, MEMBERS, OPERANDS, TARGET, Kind, Meeting
+from tcsim.execute.barrier_registers import at_barrier, barrier_register, force, let_go
 from tcsim.execute.barriers import popcount
-from tcsim.execute.groups import FOLLOWS
-from tcsim.execute.state import CtaArrays, GroupState
+from tcsim.execute.group_table import (
+    ROW,
+    T_AWAITS,
+    T_CODE,
+    T_LENGTH,
+    T_LIVE,
+    T_MASK,
+    T_MEET,
+    T_PC,
+    T_POOL,
+    T_STATE,
+    T_TURNS,
+    alike,
+    go_again,
+    group_table,
+    put,
+    put_off,
+    start,
+)
+from tcsim.execute.groups import AGAIN, FOLLOWS
+from tcsim.execute.state import GroupState
 
 __all__ = ["YIELDED", "control_address", "group_table"]
 
 READY, CONVERGING = GroupState.READY, GroupState.CONVERGING
+COLLECTIVE, EXCLUSIVE, AT_BARRIER, SET = Meeting.COLLECTIVE, Meeting.EXCLUSIVE, Meeting.AT_BARRIER, Meeting.SET
 CONVERGE, BREAK, JUMP, SLEEP = Kind.CONVERGE, Kind.BREAK, Kind.JUMP, Kind.SLEEP
 BRANCH_BOTH, BRANCH_DIVERGED = Kind.BRANCH_BOTH, Kind.BRANCH_DIVERGED
 YIELDED = -2
@@ -38,64 +58,19 @@ is known beforehand."""
 BAD_ADDRESS = 105
 """Fault: a jump to an address outside the program."""
 
-ROW = 8 * COLUMNS
-T_MASK, T_PC, T_STATE, T_MEET, T_AWAITS, T_LIVE, T_TURNS, T_CODE, T_LENGTH, T_POOL = range(10)
-
-
-def group_table(arrays: CtaArrays, code: NDArray[np.int64], pool: int) -> NDArray[np.int64]:
-    """Host addresses of a CTA's groups and of its program, int64 [10]; keep the arrays alive while it is used."""
-    parts = (arrays.mask, arrays.pc, arrays.state, arrays.meet, arrays.awaits, arrays.live, arrays.turns, code)
-    return np.array([*(part.ctypes.data for part in parts), len(code), pool], np.int64)
-
-
-@compiled
-def _alike(plane, lanes):
-    """Those of ``lanes`` that hold the same value in a plane as the lowest of them."""
-    first = 0
-    while not (lanes >> np.uint32(first)) & np.uint32(1):
-        first += 1
-    same = np.uint32(0)
-    for lane in range(32):
-        if (lanes >> np.uint32(lane)) & np.uint32(1) and plane[lane] == plane[first]:
-            same |= np.uint32(1) << np.uint32(lane)
-    return same, plane[first]
-
-
-@compiled
-def _start(table, w, lanes, pc, state, members):
-    """A group of its own for ``lanes`` of a group that keeps some: so there is one free. Returns its number."""
-    mask = as_u32(table[T_MASK] + 128 * w)
-    g = 0
-    while mask[g] != np.uint32(0):
-        g += 1
-    _put(table, w, g, lanes, pc, state, members)
-    return g
-
-
-@compiled
-def _put_off(table, w, lanes, pc):
-    """A group of its own for lanes that follow those that run now (:func:`tcsim.execute.groups.put_off`)."""
-    as_i32(table[T_TURNS] + 12 * w)[FOLLOWS] = np.int32(_start(table, w, lanes, pc, READY, np.uint32(0)))
-
-
-@compiled
-def _put(table, w, g, lanes, pc, state, members):
-    """Make group ``g`` one of ``lanes`` at an instruction."""
-    as_u32(table[T_MASK] + 128 * w)[g] = lanes
-    as_i32(table[T_PC] + 128 * w)[g] = np.int32(pc)
-    as_i32(table[T_STATE] + 128 * w)[g] = np.int32(state)
-    as_i32(table[T_MEET] + 128 * w)[g] = np.int32(-1)
-    as_u32(table[T_AWAITS] + 128 * w)[g] = members
-
 
 @compiled
 def _meet_waiting(table, w, live, now):
-    """Let the waiting groups go on whose members are now all at the same place, each set of them as one group: as group
-    ``now``, which runs, if that is one of them."""
+    """Let the groups go on that wait at a WARPSYNC and whose members are now all there, each set of them as one group: as group
+    ``now``, which runs, if that is one of them. What was in several groups issues the WARPSYNC once more, together, as on an
+    H200, but not the one before a collective."""
     mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
     state, awaits = as_i32(table[T_STATE] + 128 * w), as_u32(table[T_AWAITS] + 128 * w)
     for g in range(32):
         if mask[g] == np.uint32(0) or state[g] != CONVERGING:
+            continue
+        extra = as_i64(table[T_CODE] + ROW * np.int64(pc[g]))[EXTRA]
+        if extra == AT_BARRIER:
             continue
         here = np.uint32(0)
         for h in range(32):
@@ -103,56 +78,83 @@ def _meet_waiting(table, w, live, now):
                 here |= mask[h]
         if awaits[g] & live & ~here:
             continue
-        place = pc[g] + 1
+        place, several = pc[g], here != mask[g]
         for h in range(32):
             if h != now and mask[h] & here:
                 mask[h] = np.uint32(0)
         kept = now if now >= 0 and mask[now] & here else g
-        _put(table, w, kept, here, place, READY, np.uint32(0))
+        if several and extra != COLLECTIVE and extra != EXCLUSIVE:
+            go_again(table, w, kept, here, place)
+        else:
+            put(table, w, kept, here, place + 1, READY, np.uint32(0))
 
 
 @compiled
-def _issues_again(table, row, base, w, g, executing, here):
-    """Whether a WARPSYNC is to be issued a second time, for the same lanes: once where their masks differ, as on an H200 (by
-    ``smsp__inst_executed`` and ``smsp__thread_inst_executed``). What a group that runs awaits is free to remember that in."""
-    same, _ = _alike(as_u32(base + row[MEMBERS]), executing)
-    awaits = as_u32(table[T_AWAITS] + 128 * w)
-    if same == executing or awaits[g] == np.uint32(here + 1):
-        awaits[g] = np.uint32(0)
-        return False
-    awaits[g] = np.uint32(here + 1)
+def _first_of(plane, lanes):
+    """Those of ``lanes`` that are served first by an instruction that does one after another what lanes name in a plane: those
+    that name the same as the lowest lane, unless they are more than the others; then those that go with the lowest of these.
+    (An H200 took the targets of an indexed branch in this order in each of 2,048 warps, and the masks of
+    WARPSYNC.EXCLUSIVE.)"""
+    same, value = alike(plane, lanes)
+    if popcount(same) > popcount(lanes & ~same) and lanes != same:
+        same, value = alike(plane, lanes & ~same)
+    return same, value
+
+
+@compiled
+def _by_masks(table, row, base, w, g, live):
+    """WARPSYNC.EXCLUSIVE by all lanes of group ``g``, if all that they wait for are among them: those that are first
+    (:func:`_first_of`) go on, the rest issues it again after them, as on an H200 (by ``smsp__inst_executed`` and
+    ``smsp__thread_inst_executed`` of labelled partitions of a warp: once for each mask, for the lanes that are left). Returns
+    whether that is so."""
+    lanes, awaits = as_u32(table[T_MASK] + 128 * w)[g], as_u32(table[T_AWAITS] + 128 * w)
+    plane, here = as_u32(base + row[MEMBERS]), as_i32(table[T_PC] + 128 * w)[g]
+    if awaits[g] != AGAIN | np.uint32(here):
+        todo = lanes
+        while todo:
+            same, members = alike(plane, todo)
+            if members & live & ~same:
+                return False
+            todo &= ~same
+    same, _ = _first_of(plane, lanes)
+    staying = lanes & ~same
+    put(table, w, g, same, here + 1, READY, np.uint32(0))
+    if staying:
+        put_off(table, w, staying, here)
+        awaits[as_i32(table[T_TURNS] + 12 * w)[FOLLOWS]] = AGAIN | np.uint32(here)
     return True
 
 
 @compiled
 def _converge(table, row, base, w, g, executing, live):
-    """The ``executing`` lanes of group ``g`` come to a place of convergence. Those that are complete go on, others wait.
+    """The ``executing`` lanes of group ``g`` come to a WARPSYNC. Those that are complete go on, others wait.
 
-    Lanes with different members go on together all the same, unless the instruction (EXTRA 1) is to be followed by something
+    Lanes with different members go on together all the same, unless the instruction is to be followed by something
     that each set of members does by itself.
     """
     mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
     here = np.int64(pc[g])
-    if row[EXTRA] == 2 and _issues_again(table, row, base, w, g, executing, here):
+    if row[EXTRA] == EXCLUSIVE and row[MEMBERS] >= 0 and executing == mask[g] and _by_masks(table, row, base, w, g, live):
         return
-    apart = row[EXTRA] == 1
+    apart = row[EXTRA] == COLLECTIVE or row[EXTRA] == EXCLUSIVE
     todo = executing
     while todo:
         same, members = todo, live
         if row[MEMBERS] >= 0:
-            same, members = _alike(as_u32(base + row[MEMBERS]), todo)
+            same, members = alike(as_u32(base + row[MEMBERS]), todo)
         todo &= ~same
-        complete = (members & live & ~same) == np.uint32(0)
+        complete = not members & live & ~same
         if complete and (not apart or same == mask[g]):
             continue
         place, state = (here + 1, READY) if complete else (here, CONVERGING)
+        kept = np.uint32(0) if complete else members
         if same == mask[g]:
-            _put(table, w, g, same, place, state, members)
+            put(table, w, g, same, place, state, kept)
             _meet_waiting(table, w, live, g)
             return
         mask[g] &= ~same
-        _start(table, w, same, place, state, members)
-    pc[g] = np.int32(here + 1)
+        start(table, w, same, place, state, kept)
+    put(table, w, g, mask[g], here + 1, READY, np.uint32(0))
     _meet_waiting(table, w, live, g)
 
 
@@ -165,10 +167,9 @@ def _yield(table, base, w, lanes, live):
         if mask[g] == np.uint32(0) or state[g] != CONVERGING or not awaits[g] & lanes:
             continue
         row = as_i64(table[T_CODE] + ROW * np.int64(pc[g]))
-        if row[MEMBERS] < 0 or row[EXTRA] > 0:  # a WARPSYNC
+        if row[EXTRA] != AT_BARRIER:
             continue
-        state[g] = np.int32(READY)
-        pc[g] += np.int32(1)
+        put(table, w, g, mask[g], pc[g] + 1, READY, np.uint32(0))
         _leave(table, row, base, w, mask[g], live)
 
 
@@ -187,36 +188,24 @@ def _join_yielded(table, w, g):
 @compiled
 def _leave(table, row, base, w, lanes, live):
     """``lanes`` give up their part in a convergence barrier: nobody waits for them there."""
-    plane = as_u32(base + row[MEMBERS])
-    for lane in range(32):
-        plane[lane] &= ~lanes
-    mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
-    state, awaits = as_i32(table[T_STATE] + 128 * w), as_u32(table[T_AWAITS] + 128 * w)
-    for g in range(32):
-        if mask[g] == np.uint32(0) or state[g] != CONVERGING:
-            continue
-        if as_i64(table[T_CODE] + ROW * np.int64(pc[g]))[MEMBERS] == row[MEMBERS]:
-            awaits[g] &= ~lanes
-    _meet_waiting(table, w, live, -1)
+    as_u32(base + row[MEMBERS])[0] &= ~lanes
+    let_go(table, base, w, live, False)
 
 
 @compiled
 def _jump(table, row, base, w, g, lanes):
-    """Those of ``lanes`` that go to the same code address as the lowest go there, unless they are more than the others: then
-    those that go with the lowest of the others do. The rest stays for a turn of its own, as on hardware: an indirect branch
-    with k targets issues k times, by ``smsp__inst_executed`` of an H200, which took the targets in this order in each of 2,048
-    warps. Lanes that do not execute it go on. Returns a fault code or 0.
+    """Those of ``lanes`` that are first (:func:`_first_of`) go to the code address that they name. The rest stays for a turn of
+    its own, as on hardware: an indirect branch with k targets issues k times, by ``smsp__inst_executed`` of an H200. Lanes that
+    do not execute it go on. Returns a fault code or 0.
     """
     mask, pc = as_u32(table[T_MASK] + 128 * w), as_i32(table[T_PC] + 128 * w)
     operands = as_i32(table[T_POOL] + row[OPERANDS])
     place = base + np.int64(operands[0])
-    same, address = _alike(as_u32(place), lanes)
-    if popcount(same) > popcount(lanes & ~same) and lanes != same:
-        same, address = _alike(as_u32(place), lanes & ~same)
+    same, address = _first_of(as_u32(place), lanes)
     target = np.int64(np.int32(address)) // 16 + np.int64(operands[1])
     bad = address & np.uint32(15) != np.uint32(0)
     if operands[2] >= 0:  # of a call, which may be by the address that memory holds: a number in a table
-        same, upper = _alike(as_u32(place + PLANE_BYTES), same)
+        same, upper = alike(as_u32(place + PLANE_BYTES), same)
         if upper == np.uint32(FUNCTION_ADDRESSES >> 32):
             functions = as_i32(table[T_POOL] + np.int64(operands[2]))
             number = (np.int64(address) - (FUNCTION_ADDRESSES & 0xFFFF_FFFF)) // FUNCTION_SPACING
@@ -226,12 +215,12 @@ def _jump(table, row, base, w, g, lanes):
         return BAD_ADDRESS
     here = np.int64(pc[g])
     skipping, staying = mask[g] & ~lanes, lanes & ~same
-    mask[g] = same
-    pc[g] = np.int32(target)
+    put(table, w, g, same, target, READY, np.uint32(0))
     if skipping:
-        _put_off(table, w, skipping, here + 1)
+        put_off(table, w, skipping, here + 1)
     if staying:
-        _put_off(table, w, staying, here)
+        put_off(table, w, staying, here)
+        as_u32(table[T_AWAITS] + 128 * w)[as_i32(table[T_TURNS] + 12 * w)[FOLLOWS]] = AGAIN | np.uint32(here)
     return 0
 
 
@@ -240,7 +229,7 @@ def _together(row, base, lanes, live):
     """Whether the live lanes of the member mask, that of the lowest of ``lanes``, are all among ``lanes``."""
     members = live
     if row[MEMBERS] >= 0:
-        _, value = _alike(as_u32(base + row[MEMBERS]), lanes)
+        _, value = alike(as_u32(base + row[MEMBERS]), lanes)
         members = value & live
     return (members & ~lanes) == np.uint32(0)
 
@@ -249,17 +238,27 @@ def control(base, lanes, place, ctx):
     """Execute the instruction at which a group stands, for ``lanes`` (its guard applied). Returns a fault code or 0.
 
     ``base``: the warp's register block. ``place``: 32 * warp + group. With no lanes, only look whether groups that wait can go
-    on, after others have exited.
+    on: for group 0 after others have exited, for group 1 because no group runs.
     """
     table = as_i64(load_i64(ctx + 8 * GROUPS))
     w, g = place >> 5, place & 31
     live = as_u32(table[T_LIVE])[w]
     if lanes == np.uint32(0):
         _meet_waiting(table, w, live, -1)
+        let_go(table, base, w, live, g == 1)
+        if g == 1:
+            force(table, base, w)
         return np.int32(0)
     pc = as_i32(table[T_PC] + 128 * w)
     row = as_i64(table[T_CODE] + ROW * np.int64(pc[g]))
     kind = row[KIND]
+    if kind == CONVERGE and row[EXTRA] >= SET:
+        barrier_register(row, base, lanes)
+        pc[g] += np.int32(1)
+        return np.int32(0)
+    if kind == CONVERGE and row[EXTRA] == AT_BARRIER:
+        at_barrier(table, row, base, w, g, lanes, live)
+        return np.int32(0)
     if kind == CONVERGE:
         _converge(table, row, base, w, g, lanes, live)
         return np.int32(0)
@@ -294,9 +293,9 @@ def control(base, lanes, place, ctx):
             taken = popcount(lanes) < popcount(falling)
             mask[g] = lanes if taken else falling
             if taken:
-                _put_off(table, w, falling, pc[g] + 1)
+                put_off(table, w, falling, pc[g] + 1)
             else:
-                _put_off(table, w, lanes, row[TARGET])
+                put_off(table, w, lanes, row[TARGET])
     else:
         taken = _together(row, base, lanes, live) != (kind == BRANCH_DIVERGED)
     pc[g] = np.int32(row[TARGET]) if taken else np.int32(pc[g] + 1)

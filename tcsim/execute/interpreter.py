@@ -20,8 +20,8 @@ from isa.machine import CLOCK, IMPATIENT, WAIT, WARP, YIELD
 from isa.program import EXTRA, FUNCTION, GUARD, KIND, MEMBERS, OPERANDS, RECONVERGE, TARGET, Kind
 from tcsim.execute.barriers import arrive, open_after_exit, wait
 from tcsim.execute.collectives import collective, serve
-from tcsim.execute.groups import RUNS, USED, end_lanes, follow, park, put_off, release, separate
-from tcsim.execute.recorder import LAST, RECORD, count_parting
+from tcsim.execute.groups import PLACE, RUNS, USED, end_lanes, follow, park, put_off, release, separate
+from tcsim.execute.recorder import LAST, RECORD, SHARES, count_parting
 from tcsim.execute.spinning import forget, spins
 from tcsim.execute.state import (
     AT_DEPTH,
@@ -154,10 +154,11 @@ def _run_warp(s, program, ctx, w, budget, log):
     if log != 0:
         last, recording = as_i64(load_i64(log + 8 * LAST))[w], load_i64(log + 8 * RECORD)
     g, turn = np.int64(s.turns[w, RUNS]), np.int64(s.turns[w, USED])
-    ordered = program.control != 0 and log == 0  # a timed run shares its buffers more fairly: others wait for what is in them
+    # Where instructions depend on time, a timed run shares its buffers more fairly: others wait for what is in them.
+    ordered = program.control != 0 and (log == 0 or load_i64(log + 8 * SHARES) == 0)
     if not ordered or g < 0 or s.mask[w, g] == 0 or s.state[w, g] != READY:
         g, turn = _next_group(s, w, last), np.int64(0)
-    whole = MACHINE_TURN if ordered else GROUP_TURN
+    whole = MACHINE_TURN if ordered and log == 0 else GROUP_TURN  # what is timed has room for so many instructions only
     waited = 0  # groups that were asked in vain since the warp last executed something
     while g >= 0 and used < budget:
         if ordered:
@@ -245,7 +246,10 @@ def _run_warp(s, program, ctx, w, budget, log):
             if status != 0 and status != YIELD:
                 return _fault(s, w, pc, status), used
         waited = 0
-        if recording != 0 and not call(recording, (log, w, pc, mask, np.uint32(active), base, ctx)):
+        again = np.int64(0)
+        if kind >= CONVERGE and s.awaits[w, g] & PLACE == np.uint32(pc):
+            again = np.int64(s.awaits[w, g] >> np.uint32(24))
+        if recording != 0 and not call(recording, (log, w, pc | again << 24, mask, np.uint32(active), base, ctx)):
             s.counters[COUNT_FULL] = 1
             return 0, used
         used += 1
@@ -316,8 +320,14 @@ def _run_warp(s, program, ctx, w, budget, log):
             if status != 0:
                 return _fault(s, w, pc, status), used
         if s.mask[w, g] == 0 or s.state[w, g] != READY:
-            g = _next_group(s, w, g) if program.control == 0 else follow(s, w, g, code)
             turn = 0
+            if program.control == 0:
+                g = _next_group(s, w, g)
+                continue
+            g = follow(s, w, code)
+            if g < 0:  # those may go on that wait at a barrier register that holds nobody else any more
+                call_kernel(program.control, base, np.uint32(0), np.int64(32 * w + 1), ctx)
+                g = _next_group(s, w, np.int64(31))
     if ordered and g >= 0:
         s.turns[w, RUNS], s.turns[w, USED] = (g, turn) if turn < whole else (_next_group(s, w, g), 0)
     return 0, used

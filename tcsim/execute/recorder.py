@@ -23,8 +23,10 @@ from tcsim.execute.barriers import popcount
 from tcsim.execute.signals import SIGNAL_COLUMNS, describer, signal_table
 
 __all__ = [
+    "ISSUED_AGAIN",
     "LAST",
     "RECORD",
+    "SHARES",
     "Recorded",
     "Recorder",
     "barrier_table",
@@ -40,10 +42,12 @@ __all__ = [
 # Words of a recorder's table, what compiled code takes: the address of what records, and of arrays; lengths of a warp's row.
 (
     RECORD, PCS, EXECUTING, PAYLOAD, WORDS, USED, LENGTH, ROOM, ACCESSES, TILES, BARRIERS, SIGNALS, DESCRIBER, POOL, TIMED,
-    PERMITS, NOW, LAST, COUNTS, ACTIVE,
-) = range(20)  # fmt: skip
-_TABLE = 20
-_COUNTS = 4
+    PERMITS, NOW, LAST, COUNTS, ACTIVE, SHARES,
+) = range(21)  # fmt: skip
+_TABLE = 21
+_COUNTS = 6
+ISSUED_AGAIN = 4
+"""The first of the two columns of counts that say what was issued again."""
 
 
 class Recorded(NamedTuple):
@@ -102,6 +106,7 @@ class Recorder:
         self._enter(arrays)
         self.write_to(pcs, executing, payload, words, used, active)
         table[RECORD], table[DESCRIBER], table[POOL] = recording(), program.describer, program.pool
+        table[SHARES] = program.timed.any()
         self.address = int(table.ctypes.data)
 
     def _enter(self, arrays: dict[int, NDArray[Any]]) -> None:
@@ -128,8 +133,9 @@ class Recorder:
 
 
 def new_counts(program: Program) -> NDArray[np.int64]:
-    """int64 [instruction, 4]: how often a warp executed it, with how many active and how many executing threads, and how often
-    some but not all active threads executed it or, of a jump, went its way."""
+    """int64 [instruction, 6]: how often a warp executed it, with how many active and how many executing threads; how often
+    some but not all active threads executed it or, of a jump, went its way; and how much of the first and of the third it
+    issued again."""
     return np.zeros((len(program), _COUNTS), np.int64)
 
 
@@ -204,6 +210,7 @@ def count_parting(log, pc):
 
 
 def _record(log, w, pc, active, executing, base, ctx):
+    again, pc = pc >> 24, pc & 0xFFFFFF  # of machine code, as tcsim.execute.groups has it: AGAIN, or lanes taken along
     used, length, room = as_i64(_word(log, USED) + 16 * w), _word(log, LENGTH), _word(log, ROOM)
     position, at = used[0], used[1]
     if position >= length or at + MAX_WORDS > room:
@@ -226,6 +233,11 @@ def _record(log, w, pc, active, executing, base, ctx):
     counts[1] += popcount(np.uint32(active))
     counts[2] += popcount(np.uint32(executing))
     counts[3] += executing != 0 and executing != active
+    if again & 0x80:
+        counts[4] += 1
+        counts[5] += popcount(np.uint32(executing))
+    elif again & 0x40:
+        counts[5] += again & 0x3F
     access = _word(log, ACCESSES) + 4 * COLUMNS * pc
     words = _word(log, WORDS) + 8 * w * room
     described = np.int64(-1)

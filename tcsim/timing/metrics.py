@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from isa.machine import LOCAL, SHARED
 from tcsim.arch import Arch, Timing
 from tcsim.execute.cta import Geometry
+from tcsim.execute.recorder import ISSUED_AGAIN
 from tcsim.launch.occupancy import SUB_PARTITIONS, Occupancy, named_barriers
 from tcsim.profile import STALL_REASONS
 from tcsim.timing.flushes import flushing_barriers
@@ -181,6 +182,9 @@ class _Metrics:
         targets = [pc for pc in self.costs if self.program.opcodes[pc].partition(".")[0] in _TARGETS]
         total, divergent = sum(self.executed[pc] for pc in targets), int(self.run.counts[targets, 3].sum())
         total -= sum(int(self.run.counts[pc, 3]) for pc in targets if self.program.opcodes[pc].startswith("BRX"))
+        apart = [pc for pc in self.costs if self.program.opcodes[pc].startswith("WARPSYNC.EXCLUSIVE")]  # a way for each mask
+        more = int(self.run.counts[apart, ISSUED_AGAIN].sum())
+        total, divergent = total + more, divergent + more
         yield "smsp__sass_branch_targets.sum", total
         yield "smsp__sass_branch_targets_threads_divergent.sum", divergent
         yield "smsp__sass_branch_targets_threads_divergent.avg", divergent / (SUB_PARTITIONS * self.arch.limits.sms)

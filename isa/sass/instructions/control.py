@@ -81,12 +81,9 @@ def trap(mask, ctx):
 # ------------------------------------------------------------------------------------------------------ convergence
 
 
-@machine("BSSY d:u32, target:u32", body="warp", pipe="cbu")
-def bssy(d, mask):
-    """Note the lanes that run together."""
-    for number in range(32):
-        d[number] = mask
-    return 0
+@machine("BSSY barrier:u32, target:u32", control="barrier_register", pipe="cbu")
+def bssy() -> None:
+    """Note the lanes that run together in a barrier register, of which a warp has one for all its lanes."""
 
 
 @machine("BSYNC members:b32", control="converge", pipe="cbu")
@@ -104,10 +101,10 @@ def break_() -> None:
     """Take the executing lanes out of a barrier: nobody waits for them there."""
 
 
-@machine("BMOV.32{clear} d:u32, a:u32", pipe="cbu", clear=flag("CLEAR"))
-def bmov(a):
-    """Copy a barrier register."""
-    return a
+@machine("BMOV.32{clear} d:u32, barrier:u32", control="barrier_register", pipe="cbu", clear=flag("CLEAR"))
+@machine("BMOV.32 barrier:u32, a:u32", control="barrier_register", pipe="cbu")
+def bmov() -> None:
+    """Save a barrier register, or give it what has been saved of it."""
 
 
 # --------------------------------------------------------------------------------------------------------- barriers
