@@ -582,7 +582,7 @@ def test_sms_of_a_gpc_share_what_comes_in_and_those_of_a_cpc_what_goes_out() -> 
             l2_read(h.address, sm, next(lines), 15, 0, 0)
     assert h.table[WAYS_IN].tolist() == [0, len(gpc) * rounds * 4 * h.costs[IN_T], 0, 0, 0, 0, 0, 0]
     assert 4 * h.costs[IN_T] == pytest.approx(TICKS * 128 / spec.gpc_bytes, rel=0.02)
-    out = {sm: max(int(l2_write(h.address, sm, next(lines), 15, 0, 0, 0)[0]) for _ in range(rounds)) for sm in gpc}
+    out = {sm: max(int(l2_write(h.address, sm, next(lines), 15, 0, 0, 0, 0)[0]) for _ in range(rounds)) for sm in gpc}
     small = [sm for sm in gpc if ways[sm, WAY_OUT] == 5]
     assert max(out[sm] for sm in small) < max(out.values())
     assert max(out.values()) >= 6 * rounds * 128 // spec.cpc_bytes
