@@ -22,6 +22,7 @@ from isa.sass.toolchain import find_nvdisasm, find_ptxas
 from tcsim.bundle import parse_argument
 
 ARCHIVE = Path(__file__).parents[1] / "traces" / "wide.tar.xz"
+APART = "cg_coalesced_1_80", "cg_tiles_1_80"  # parts of a warp that do collectives side by side at the same instruction
 EVERY = 1 if os.environ.get("TCSIM_WIDE") == "all" else 16
 
 
@@ -55,7 +56,7 @@ def test_outputs_are_the_hardware_s(name: str, folder: Path) -> None:
 
 
 @pytest.mark.skipif(not (find_ptxas() and find_nvdisasm()), reason="ptxas and nvdisasm are not installed")
-@pytest.mark.parametrize("name", sorted(LAUNCHES)[:: 16 * EVERY] if EVERY > 1 else sorted(LAUNCHES))
+@pytest.mark.parametrize("name", sorted({*sorted(LAUNCHES)[:: 16 * EVERY], *APART}) if EVERY > 1 else sorted(LAUNCHES))
 def test_machine_code_gives_them_too(name: str, folder: Path) -> None:
     check(name, folder, "machine")
 

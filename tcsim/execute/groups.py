@@ -34,7 +34,8 @@ __all__ = [
 READY, PARKED = GroupState.READY, GroupState.PARKED
 RUNS, FOLLOWS, USED = range(3)
 CONVERGE = Kind.CONVERGE
-COLLECTIVE, EXCLUSIVE = Meeting.COLLECTIVE, Meeting.EXCLUSIVE
+COLLECTIVE, EXCLUSIVE, AT_BARRIER = Meeting.COLLECTIVE, Meeting.EXCLUSIVE, Meeting.AT_BARRIER
+LOOK_BACK = 64  # instructions from a WARPSYNC to the BSYNC after what it is for, and more: ptxas leaves less than ten
 CONVERGING = GroupState.CONVERGING
 TOGETHER = np.uint32(1 << 30)
 """What a group of machine code awaits that takes those along who wait at the same BSYNC: this bit, how many lanes they are from
@@ -106,11 +107,24 @@ def put_off(s, w, falling, taken):
 
 
 @compiled
+def _is_apart(code, pc):
+    """Whether sets of lanes each do by themselves what stands at an instruction: it, or one behind the BSYNC before it, is a
+    WARPSYNC that sets them apart."""
+    for back in range(0, min(np.int64(pc), LOOK_BACK) + 1):
+        row = code[pc - back]
+        if row[KIND] == CONVERGE and (row[EXTRA] == COLLECTIVE or row[EXTRA] == EXCLUSIVE):
+            return True
+        if row[KIND] == CONVERGE and row[EXTRA] == AT_BARRIER and back > 0:
+            return False
+    return False
+
+
+@compiled
 def follow(s, w, code):
     """The group of machine code that goes on when the one that ran cannot; -1 if none is ready. It is the one that was put off
     last, if it is remembered. Behind that the hardware knows no groups, only where each thread is: the instruction goes on at
-    which the fewest ready threads stand (of equally many, where the lowest thread is), with all of them, unless it is to set
-    them apart; from a BSYNC or WARPSYNC with those that wait there already, in whatever call. (By the active masks and the
+    which the fewest ready threads stand (of equally many, where the lowest thread is), with all of them, unless they are to be
+    apart there; from a BSYNC or WARPSYNC with those that wait there already, in whatever call. (By the active masks and the
     counts by instruction of an H200 in 288 launches of kernels with loops, jumps and recursion.)"""
     later = np.int64(s.turns[w, FOLLOWS])
     s.turns[w, FOLLOWS] = -1
@@ -130,7 +144,7 @@ def follow(s, w, code):
     if g < 0:
         return g
     row = code[s.pc[w, g]]
-    if row[KIND] == CONVERGE and (row[EXTRA] == COLLECTIVE or row[EXTRA] == EXCLUSIVE):
+    if _is_apart(code, s.pc[w, g]):
         return g
     along = np.uint32(0)
     for other in range(32):
