@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -240,13 +241,13 @@ def test_tensor_operations_have_ncus_names() -> None:
 def test_a_warpgroups_operands_count_as_wavefronts() -> None:
     """A quarter of them for each warp: 64 rows of A and N of B, of 32 bytes each."""
     result, a = range(1, 65), range(65, 69)  # planes of registers
-    program = SimpleNamespace(
+    program: Any = SimpleNamespace(
         opcodes=["HGMMA.64x128x16.F32", "HGMMA.64x64x16.F32.BF16", "IGMMA.SP.64x128x64.S8.S8", "HMMA.16816.F32"],
         reads=[places(result), places(result, a), places(result, a[:1]), places(result, a)],
         writes=[places(result)] * 4,
         registers_per_thread=90,
     )
-    counted = [4 * operand_wavefronts(program, pc) for pc in range(4)]  # type: ignore[arg-type]
+    counted = [4 * operand_wavefronts(program, pc) for pc in range(4)]
     assert counted == [16 + 32, 16, 16 + 64, 0]
 
 
